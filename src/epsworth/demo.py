@@ -23,7 +23,7 @@ MECHANISMS = (
     "laplace", "laplace_clipped", "bounded_laplace", "gaussian", "gaussian_clipped",
     "pm", "sw", "exponential", "exponential_tight", "krr",
 )  # fmt: skip  # those that a label is asked about in the literature; more would crowd the plot
-EPSILONS = np.arange(1, 8.5, 0.5)  # per feature
+EPSILONS = np.arange(2.0, 17.0)  # per record
 AT_LEAST = 0.9
 
 
@@ -103,7 +103,7 @@ def stories(progress: Callable[[str, float], None]) -> list[Story]:
 def _tailored(model: Any, public: Any, others: Any, truth: Any) -> Curves:
     """Make a policy for a model out of public patients, and ask about others at the same epsilons of the record."""
     made = tailor(model, public, sensitive=SENSITIVE, epsilon=2, domain=RANGES, rng=0, public=True)
-    own = made.stability(len(SENSITIVE) * EPSILONS, others, y=truth)
+    own = made.stability(EPSILONS, others, y=truth)
     told = (
         f"{NAME}: a policy made for this model by epsworth tailor, out of {len(public)} other patients, who are taken "
         "for public; it holds a copy of the model",

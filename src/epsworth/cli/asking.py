@@ -20,7 +20,6 @@ from epsworth.studies.inputs import (
     is_address,
     model_of_file,
     read_records,
-    shared_evenly,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     import typer
 
     from epsworth.classifiers import Classifier
+    from epsworth.guarantees import Unit
     from epsworth.space import Domain
     from epsworth.studies.study import Study
     from epsworth.utility.curve_parts import CurveParts
@@ -124,9 +124,7 @@ def compute(
     from epsworth.utility.stability import stability
 
     began, within = time.monotonic(), within_seconds(given["within_seconds"])
-    per_record = given["record_epsilon"] is not None
-    words = ("record_epsilon", "--record-epsilon") if per_record else ("epsilon", "--epsilon")
-    grid = epsilon_grid(given[words[0]], words[1])
+    grid = epsilon_grid(given["epsilon"], "--epsilon")
     asked = loaded or Inputs.of(given, model, table, policy)
     for row in rows:
         asked.check_row(row)
@@ -135,7 +133,8 @@ def compute(
         question = {
             "sensitive": asked.names,
             "mechanisms": families(given["mechanism"]),
-            "epsilons": [shared_evenly(one, len(asked.names)) for one in grid] if per_record else grid,
+            "epsilons": grid,
+            "per": per_of(given),
             "domain": asked.domain,
             "quantise": given["quantise"],
         }
@@ -156,6 +155,11 @@ def compute(
             watch=run.watch, n_jobs=n_jobs, **question,
         )  # fmt: skip
     return curves, curves.stopped and run.interrupted
+
+
+def per_of(given: Mapping[str, Any]) -> Unit:
+    """Return what --epsilon is stated for."""
+    return "feature" if given["per_feature"] else "record"
 
 
 def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
@@ -185,8 +189,8 @@ def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: I
         **{name: _from(folder, one) for name, one in names.items()},
         sensitive=loaded.names,
         mechanisms=families(given["mechanism"]),
-        epsilons=given["epsilon"] if given["record_epsilon"] is None else None,
-        record_epsilons=given["record_epsilon"],
+        epsilons=given["epsilon"],
+        per=per_of(given),
         on=int(given["on"]) if given["on"].isdecimal() else given["on"],
         service={word: one for word, one in service.items() if one is not None} or None,
         folder=folder,
@@ -218,7 +222,7 @@ def left_of(within: float | None, began: float) -> float | None:
 
 def refuse_beside_policy(context: typer.Context) -> None:
     """Refuse options that a policy answers already, instead of ignoring them."""
-    for name in ("sensitive", "mechanism", "epsilon", "record_epsilon", "domain", "domain_from_data", "quantise"):
+    for name in ("sensitive", "mechanism", "epsilon", "per_feature", "domain", "domain_from_data", "quantise"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise ValueError(

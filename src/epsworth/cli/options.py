@@ -70,17 +70,13 @@ Mechanisms = Annotated[
         "of TABLE, which must then be public (see tailor).",
     ),
 ]
+EPSILONS = "0.5,1,2,3,4,6,8"
 Epsilons = Annotated[
     str,
-    typer.Option("--epsilon", "-e", help="Privacy parameter per feature: first:last:step, or a list 1,2,4."),
+    typer.Option("--epsilon", "-e", help="Epsilon of the whole record: a list 1,2,4, or first:last:step."),
 ]
-RecordEpsilons = Annotated[
-    str | None,
-    typer.Option(
-        "--record-epsilon",
-        "-E",
-        help="The same per record, shared evenly by the features: what a person pays. Instead of --epsilon.",
-    ),
+PerFeature = Annotated[
+    bool, typer.Option("--per-feature", help="--epsilon is that of every feature; the record's is their sum.")
 ]
 Target = Annotated[
     str | None, typer.Option("--target", help="Column of true labels; the accuracy is then bounded, too.")
@@ -179,7 +175,7 @@ ASKED: More = {  # of commands that ask a model, in a file or behind an address,
 }  # fmt: skip
 BUDGETED: More = ASKED | {"most_asked": (services.Budget, None)}
 CURVES: More = BUDGETED | {  # of commands that compute curves
-    "mechanism": (Mechanisms, None), "record_epsilon": (RecordEpsilons, None), "method": (Method, "auto"),
+    "mechanism": (Mechanisms, None), "per_feature": (PerFeature, False), "method": (Method, "auto"),
     "quantise": (Quantise, None), "confidence": (Confidence, 0.999), "tolerance": (Tolerance, 0.01),
     "within_seconds": (WithinSeconds, None), "jobs": (Jobs, None), "cluster": (Cluster, None),
 }  # fmt: skip

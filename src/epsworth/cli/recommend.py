@@ -36,7 +36,7 @@ def recommend(
     sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
-    epsilon: options.Epsilons = "1:8:0.5",
+    epsilon: options.Epsilons = options.EPSILONS,
     target: options.Target = None,
     over: options.Over = "auto",
     seed: options.Seed = None,

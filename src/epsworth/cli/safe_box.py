@@ -22,7 +22,7 @@ def safe_box(
     mechanism: Annotated[
         str, typer.Option("--mechanism", "-m", help="Mechanism whose outputs weigh the box; one without a grid.")
     ] = "pm",
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Privacy parameter per feature.")] = 4.0,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon of the whole record.")] = 4.0,
     target: options.Target = None,
     confidence: options.Confidence = 0.999,
     seed: options.Seed = None,
@@ -42,7 +42,7 @@ def safe_box(
     out = show.console()
     out.print(f"Record {record}: {found}", markup=False, soft_wrap=True)
     out.print(
-        f"{mechanism} at epsilon {epsilon:g} per feature stays in the box with probability "
+        f"{mechanism} at epsilon {epsilon:g} per record stays in the box with probability "
         f"{round_down(found.mass):.3f} at least.", soft_wrap=True,
     )  # fmt: skip
     out.print("This is computed from the record itself: show it to nobody who may not see the record.")

@@ -61,12 +61,11 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
     names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
     what = "label stability" if of == "stability" else of
-    unit, epsilons = _shown_epsilons(curves)
     for view in views:
         lower, upper = curves.select(view, of)
         title = f"{what}, {view_of(view, len(curves.labels))}"
-        out.print(f"[bold]{title}, by ε per {unit}[/bold] ({_width(curves, lower, upper)})")
-        heads = [f"ε={show_up(epsilons[e])}" for e in shown]
+        out.print(f"[bold]{title}, by ε per record[/bold] ({_width(curves, lower, upper)})")
+        heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
         found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
         for column in found.columns[1:-1]:
             column.min_width = 5
@@ -75,19 +74,6 @@ def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "sta
             found.add_row(name, *numbers, small_curve(lower[m].tolist()))
         out.print(found)
         out.print()
-
-
-def _shown_epsilons(curves: Curves) -> tuple[str, Sequence[float]]:
-    """Return what the epsilons at the heads of tables are stated for, and these."""
-    totals = epsilons_per_record(curves)
-    return ("feature", curves.epsilons.tolist()) if totals is None else ("record", totals)
-
-
-def epsilons_per_record(curves: Curves) -> list[float] | None:
-    """Return what a record pays at each epsilon of the grid; None where mechanisms differ in it."""
-    columns = zip(*([promise.epsilon for promise in row] for row in curves.guarantees), strict=True)
-    totals = [set(column) for column in columns]
-    return [total.pop() for total in totals] if all(len(total) == 1 for total in totals) else None
 
 
 def print_population(curves: Curves, of: Quantity = "stability") -> None:
@@ -99,10 +85,9 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
     out, names = console(), max(map(len, ("mechanism", *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 13)))
     within = curves.population(of, at=shown)
-    unit, epsilons = _shown_epsilons(curves)
     what = "label stability" if of == "stability" else of
-    out.print(f"[bold]{what}, by ε per {unit}[/bold], {within.words}")
-    found = table("mechanism", *(f"ε={show_up(epsilons[e])}" for e in shown), left=("mechanism",))
+    out.print(f"[bold]{what}, by ε per record[/bold], {within.words}")
+    found = table("mechanism", *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=("mechanism",))
     for name, row in zip(curves.mechanisms, within.rows(), strict=True):
         found.add_row(name, *row)
     out.print(found)
@@ -129,15 +114,7 @@ def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
     out = console()
-    count, features = len(curves.features), ", ".join(curves.features)
-    if curves.unit == "record":
-        out.print(f"ε is per record, shared out over {features} by the policy.")
-    elif epsilons_per_record(curves) is None:
-        out.print(f"ε is per feature ({features}); per record it adds up:")
-    elif count > 1:
-        out.print(f"ε is per record: {features} pay 1/{count} of it each, which is what --epsilon and policies name.")
-    else:
-        out.print(f"ε is per record, all of it paid by {features}.")
+    out.print(f"ε is per record, of {', '.join(curves.features)} together.")
     for promised in curves.promises():
         out.print(f"  {promised}")
     for meant in meanings(curves):

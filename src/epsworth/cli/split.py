@@ -15,9 +15,7 @@ def split(
     model: options.Model,
     table: options.Table,
     sensitive: options.Sensitive,
-    record_epsilon: Annotated[
-        float, typer.Option("--record-epsilon", "-E", help="Epsilon of the whole record, to be shared out.")
-    ],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon of the whole record, to be shared out.")],
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
     mechanism: Annotated[str, typer.Option("--mechanism", "-m", help="One mechanism.")] = "pm",
@@ -47,7 +45,7 @@ def split(
     asked = asking.Inputs.of(context.params, model, table)
     with options.workers(jobs, cluster) as n_jobs, options.progress_bar("sharing out") as progress:
         found = ew.split_budget(
-            asked.model, asked.frame, sensitive=asked.names, total=record_epsilon, mechanism=mechanism,
+            asked.model, asked.frame, sensitive=asked.names, total=epsilon, mechanism=mechanism,
             domain=asked.domain, on=on, method=method, confidence=confidence, tolerance=tolerance, rng=seed,  # type: ignore[arg-type]  # checked above
             progress=progress, n_jobs=n_jobs, checkpoint=resume,
         )  # fmt: skip
@@ -75,6 +73,6 @@ def split(
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:
         show.suggest(
-            "split", model, table, "-s", ",".join(found.features), *show.domain_words(domain), "-E", record_epsilon,
+            "split", model, table, "-s", ",".join(found.features), *show.domain_words(domain), "-e", epsilon,
             "--policy", "policy.toml", why="write what clients must run",
         )  # fmt: skip

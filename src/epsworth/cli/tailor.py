@@ -29,9 +29,7 @@ def tailor(
     context: typer.Context,
     model: options.Model,
     table: options.Table,
-    epsilon: Annotated[
-        str, typer.Option("--epsilon", "-e", "--record-epsilon", "-E", help="Epsilon of the whole record.")
-    ],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="Epsilon of the whole record.")],
     sensitive: Annotated[
         list[str] | None,
         typer.Option("--sensitive", "-s", help="Column that clients keep to themselves; repeat. Default: all of them."),

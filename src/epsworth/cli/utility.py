@@ -20,7 +20,7 @@ def utility(
     sensitive: Annotated[list[str] | None, options.PERTURBED] = None,
     domain: options.DomainFile = None,
     domain_from_data: options.DomainFromData = False,
-    epsilon: options.Epsilons = "1:8:1",
+    epsilon: options.Epsilons = options.EPSILONS,
     target: options.Target = None,
     record: Annotated[list[int] | None, typer.Option(help="Show this record, too (row number from 0); repeat.")] = None,
     over: options.Over = "auto",

@@ -20,7 +20,7 @@ function moveMap(data, [m, e], say) {
   ["x", "y", "width", "height"].forEach((name, i) => document.getElementById("half").setAttribute(name, place[i]));
   const ranges = own < 0 ? "" : around.said[own][at];
   say(sent, filled(around.words[own < 0 ? "no" : ranges ? "half" : "less"], {
-    name: data.names[m], epsilon: own < 0 ? "" : around.epsilons[at], unit: around.unit, ranges,
+    name: data.names[m], epsilon: own < 0 ? "" : around.epsilons[at], ranges,
   }));
 
   function profile(letters, upright) {

@@ -24,10 +24,10 @@ LISTED = 5  # groups that are not folded away
 MOST_COLUMNS = 8  # mechanisms in the map's table
 WORDS = {  # which the script fills in by the same names
     "half": (
-        "By {name} at ε\u00a0=\u00a0{epsilon} per {unit}: at least half of all that is sent for it lies within "
+        "By {name} at ε\u00a0=\u00a0{epsilon} per record: at least half of all that is sent for it lies within "
         "{ranges} (the frame)."
     ),
-    "less": "By {name} at ε\u00a0=\u00a0{epsilon} per {unit}: less than half of what is sent lies within these ranges.",
+    "less": "By {name} at ε\u00a0=\u00a0{epsilon} per record: less than half of what is sent lies within these ranges.",
     "no": "{name} releases no single features: nothing is drawn of what it sends.",
 }
 
@@ -45,14 +45,12 @@ class Around:
         drawn = self.held.map
         if drawn is None:
             return {}
-        unit = self.shown.curves.unit
         return {
             "around": {
                 **Layout.of(drawn).to_dict(),
                 "of": [self.mechanism(m) for m in range(len(self.shown.names))],
                 "near": self.near,
                 "epsilons": [show_up(epsilon) for epsilon in drawn.epsilons],
-                "unit": unit,
                 "words": WORDS,
                 "levels": [[[levels(one) for one in both] for both in row] for row in drawn.masses],
                 "frames": [[self.ranges(m, e) for e in range(len(drawn.epsilons))] for m in range(len(drawn.masses))],
@@ -102,7 +100,7 @@ class Around:
             return filled(WORDS["no"], {"name": name})
         ranges = self.said(m, e)
         words = {"name": name, "ranges": ranges, "epsilon": show_up(self.drawn.epsilons[e])}
-        return filled(WORDS["half" if ranges else "less"], words | {"unit": self.shown.curves.unit})
+        return filled(WORDS["half" if ranges else "less"], words)
 
 
 def groups(standing: Standing, held: Surroundings | None) -> str:
@@ -229,7 +227,7 @@ def _masses(around: Around) -> str:
         [show_up(epsilon), *(escaped(around.said(m, e), NOTE) or "–" for m in range(len(names)))]
         for e, epsilon in enumerate(drawn.epsilons)
     )
-    heads = (f"ε per {around.shown.curves.unit}", *(isolated(name) for name in names))
+    heads = ("ε per record", *(isolated(name) for name in names))
     return unfolded("at least half of all releases lie within", heads, rows)
 
 

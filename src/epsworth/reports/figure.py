@@ -136,21 +136,7 @@ def _axes(frame: Frame, shown: Shown, large: bool) -> str:
     middle = frame.left + frame.span // 2
     parts.append(f'<path class="axis" d="M{frame.left} {base}H{right}"/>')
     parts.append(f'<text class="mid axis-name" x="{middle}" y="{base + (38 if large else 32)}">ε per record</text>')
-    count = len(shown.curves.features)
-    if large and count > 1 and shown.curves.unit == "feature" and _shared(shown):
-        parts.append(f'<path class="axis" d="M{frame.left} {frame.top}H{right}"/>')
-        for value in _ticks(frame, 7, count):
-            x = short(float(frame.x(value * count)))
-            parts.append(f'<path class="tick" d="M{x} {frame.top}v-4"/>')
-            parts.append(f'<text class="mid" x="{x}" y="{frame.top - 8}">{value:g}</text>')
-        parts.append(f'<text class="mid axis-name" x="{middle}" y="{frame.top - 26}">ε per feature</text>')
     return "".join(parts)
-
-
-def _shared(shown: Shown) -> bool:
-    """Tell whether every record pays the same multiple of an epsilon, as the upper axis says."""
-    per_feature = shown.curves.epsilons[shown.at] * len(shown.curves.features)
-    return bool(np.allclose(shown.totals, per_feature, rtol=1e-9))
 
 
 def _shares(low: float, large: bool) -> list[float]:

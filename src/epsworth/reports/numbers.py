@@ -249,7 +249,6 @@ class Shown:
         )
         return {
             "digits": digits,
-            "unit": self.curves.unit,
             "names": self.names,
             "epsilons": self.curves.epsilons[self.at].tolist(),
             "budgets": budgets,  # and where they stand: most are the same for all mechanisms

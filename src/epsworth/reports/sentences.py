@@ -11,7 +11,7 @@ from epsworth.reports.numbers import SUBJECTS, Shown, View, units
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 
-POINT = "ε\u00a0=\u00a0{total} per record{each}"
+POINT = "ε\u00a0=\u00a0{total} per record"
 PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
 WORDS = {  # which the script fills in by the same names
     "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
@@ -29,7 +29,6 @@ WORDS = {  # which the script fills in by the same names
         "for, which nothing in this report is guaranteed to reach."
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
-    "each": " ({epsilon} per feature)",
     "pure": (
         "Whoever held it {prior} likely that your values are the ones they suspect is at most {after} sure of it "
         "after seeing one release at ε\u00a0=\u00a0{total} per record."
@@ -172,16 +171,9 @@ class Standing:
         return {
             "name": shown.names[m],
             "total": show_up(self.total),
-            "each": each(shown, float(shown.curves.epsilons[shown.at][e])),
             "where": view.where,
             "subject": SUBJECTS[view.of],
             "lower": percent(lower, shown.digits),
             "sure": how_sure(shown.curves.confidence).replace(" %", "\u00a0%"),
             "target": percent(shown.target, shown.digits),
         }
-
-
-def each(shown: Shown, epsilon: float) -> str:
-    """Say what a feature costs, where several share the epsilon of the record."""
-    several = shown.curves.unit == "feature" and len(shown.curves.features) > 1
-    return filled(WORDS["each"], {"epsilon": show_up(epsilon)}) if several else ""

@@ -14,9 +14,7 @@ def data(shown: Shown, view: View) -> str:
     """Return a view's numbers as a table, to be unfolded."""
     low = units(view.bounds.lower, shown.digits, upwards=False)
     high = units(view.bounds.upper, shown.digits, upwards=True)
-    uniform = all((row == shown.totals[0]).all() for row in shown.totals)
-    unit = "record" if uniform else shown.curves.unit
-    heads = shown.totals[0].tolist() if uniform else shown.curves.epsilons[shown.at].tolist()
+    heads = shown.curves.epsilons[shown.at].tolist()
     cells = (
         [f"{_bare(low[m][e], shown.digits)}–{_bare(high[m][e], shown.digits)}" for m in range(len(shown.names))]
         for e in range(len(shown.at))
@@ -24,7 +22,7 @@ def data(shown: Shown, view: View) -> str:
     title = f"{view.of}, {view.title}: at least – at most, in %"
     names = (isolated(name) for name in shown.names)
     rows = ([show_up(head), *row] for head, row in zip(heads, cells, strict=True))
-    return unfolded(title, [f"ε per {unit}", *names], rows)
+    return unfolded(title, ["ε per record", *names], rows)
 
 
 def _bare(whole: int, digits: int) -> str:

@@ -43,7 +43,6 @@
     return filled(words[kind], {
       name: data.names[m],
       total: showUp(total),
-      each: Number(words.several) > 1 ? filled(words.each, { epsilon: showUp(data.epsilons[e]) }) : "",
       where: view.where,
       subject: view.subject,
       lower: percent(view.lower[m][e], digits),

@@ -41,7 +41,7 @@ def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | 
     around = None if held is None else Around(shown, held)
     standing, policy = Standing.of(shown), _policy(shown, held)
     numbers = shown.numbers | {
-        "words": WORDS | {"sure": _sure(shown), "several": str(_several(shown))},
+        "words": WORDS | {"sure": _sure(shown)},
         "frames": [frame_of(shown, view).to_dict() for view in shown.views],
         "fingerprint": origin.fingerprint,
     }
@@ -77,11 +77,6 @@ def _body(standing: Standing, origin: Origin, whole: str, around: Around | None,
     rows = f"{count} records" if count > 1 else "one record"
     about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
     return page_body("What is this epsilon worth?", about, parts, keys(len(shown.names)))
-
-
-def _several(shown: Shown) -> int:
-    """Return how many features share the epsilon of a record; 1 where the difference is not told."""
-    return len(shown.curves.features) if shown.curves.unit == "feature" else 1
 
 
 def _sure(shown: Shown) -> str:

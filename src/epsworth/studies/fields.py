@@ -196,7 +196,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "domain": domain,
     "mechanisms": mechanisms,
     "epsilons": epsilons,
-    "record_epsilons": epsilons,
+    "per": one_of("record", "feature"),
     "target": text,
     "sep": one_of(*SEPARATORS),
     "at_least": number("lie in (0, 1]", lambda found: 0 < found <= 1),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,19 +54,6 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
     if (last - first) / step > MOST_EPSILONS:
         raise ValueError(f"{option} {text}: more than {MOST_EPSILONS} values; take a larger step")
     return [float(first + i * step) for i in range(int((last - first) / step) + 1)]
-
-
-def shared_evenly(total: float, features: int) -> float:
-    """Return the largest double so many of which do not sum to more than the total.
-
-    Examples
-    --------
-    >>> shared_evenly(4.0, 2), 3 * Fraction(shared_evenly(1.0, 3)) <= 1
-    (2.0, True)
-    """
-    from epsworth.rounding import float_below
-
-    return float_below(Fraction(total) / max(features, 1))
 
 
 def families(words: Iterable[str] | None) -> list[str]:

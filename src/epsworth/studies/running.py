@@ -100,6 +100,7 @@ def answer(study: Study, settings: Settings) -> StudyResult:
     left = None if settings.seconds is None else max(settings.seconds - (time.monotonic() - began), LEAST)
     curves = stability(
         loaded.model, loaded.frame, sensitive=loaded.names, mechanisms=study.mechanisms, epsilons=study.grid,
+        per=study.per,  # type: ignore[arg-type]  # checked by the study
         domain=loaded.domain, quantise=study.quantise, y=loaded.truth, rng=seed, method=study.method,
         over=study.over, confidence=study.confidence, tolerance=study.tolerance,  # type: ignore[arg-type]  # checked by the study
         progress=settings.progress, seconds=left, watch=settings.watch, checkpoint=settings.checkpoint,

@@ -14,8 +14,8 @@ from epsworth.files import check_readable, check_writable, file_named, reading, 
 from epsworth.numerals import short
 from epsworth.space import Domain
 from epsworth.studies.fields import CHECKS, VERSION, unknown
-from epsworth.studies.inputs import epsilon_grid, is_address, shared_evenly
-from epsworth.utility.stability import DEFAULT_MECHANISMS
+from epsworth.studies.inputs import epsilon_grid, is_address
+from epsworth.utility.stability import DEFAULT_EPSILONS, DEFAULT_MECHANISMS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from epsworth.utility.pace import Watch
 
 HEADER = "# An epsworth study: a question. Ask it by: epsworth run THIS_FILE -o result.json\n"
-GRIDS = ("epsilons", "record_epsilons")
+EPSILONS = ",".join(map(str, DEFAULT_EPSILONS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ class Study:
     mechanisms : sequence of str, optional
         Mechanisms by their words; ``"all"`` for every family.
     epsilons : str, array or sequence of numbers, optional
-        Per feature: ``"first:last:step"``, or a list.  The texts are kept: 0.10 stays 0.10.
-    record_epsilons : str, array or sequence of numbers, optional
-        The same per record, shared evenly by the features; one of the two is needed.
+        Of the record: a list, or ``"first:last:step"``.  The texts are kept: 0.10 stays 0.10.
+    per : {"record", "feature"}
+        With ``"feature"`` they are those of every feature.
     target : str, optional
         The column of true labels.
     sep : str
@@ -85,8 +85,8 @@ class Study:
     sensitive: Sequence[str]
     domain: str | Path | Domain | Mapping[str | int, Any] | None = None
     mechanisms: Sequence[str] = DEFAULT_MECHANISMS
-    epsilons: str | ArrayLike | None = None
-    record_epsilons: str | ArrayLike | None = None
+    epsilons: str | ArrayLike = EPSILONS
+    per: str = "record"
     target: str | None = None
     sep: str = ","
     at_least: float = 0.9
@@ -109,9 +109,6 @@ class Study:
             given = getattr(self, name)
             if given is not None or DEFAULTS.get(name) is not None or name in NEEDED:
                 object.__setattr__(self, name, check(name, given))
-        if (self.epsilons is None) == (self.record_epsilons is None):
-            told = "neither is given" if self.epsilons is None else "both are given"
-            raise ValueError(f"epsilons (per feature) or record_epsilons (per record): {told}; give one of them")
         if self.of == "accuracy" and self.target is None:
             raise ValueError("of is 'accuracy', which needs true labels; name their column as target")
         if self.target in self.sensitive:
@@ -121,11 +118,8 @@ class Study:
 
     @property
     def grid(self) -> list[float]:
-        """The epsilons per feature; of those per record a share that never sums to more than was given."""
-        if self.record_epsilons is None:
-            return epsilon_grid(str(self.epsilons), "epsilons")
-        totals = epsilon_grid(str(self.record_epsilons), "record_epsilons")
-        return [shared_evenly(total, len(self.sensitive)) for total in totals]
+        """The epsilons."""
+        return epsilon_grid(str(self.epsilons), "epsilons")
 
     @property
     def remote(self) -> bool:
@@ -150,7 +144,7 @@ class Study:
         """
         if not isinstance(document, Mapping):
             raise ValueError(f"a study must be a table of {', '.join(CHECKS)}, got {short(document)}")
-        said = {name: value if name in GRIDS else _plain(name, value) for name, value in document.items()}
+        said = {name: value if name == "epsilons" else _plain(name, value) for name, value in document.items()}
         version = said.pop("version", VERSION)
         if isinstance(version, bool) or version != VERSION:
             raise ValueError(f"version must be {VERSION}, got {short(version)}; read it with a newer epsworth")
@@ -159,7 +153,7 @@ class Study:
                 raise unknown(name, tuple(CHECKS))
         for name in NEEDED:
             if name not in said:
-                raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)} and epsilons")
+                raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)}")
         return cls(**said, folder=Path(folder))
 
     @classmethod

@@ -112,7 +112,7 @@ class SafeBox(Result):
         return (
             f"The label stays {self.label} while {sides}, but for at most {show_up(self.flips_at_most, 2)} of the "
             f"outputs of {self.mechanism} there ({how_sure(self.confidence)}): stability at least "
-            f"{round_down(self.guaranteed):g} at epsilon {show_up(self.epsilon)} per feature."
+            f"{round_down(self.guaranteed):g} at epsilon {show_up(self.epsilon)} per record."
         )
 
 
@@ -140,7 +140,7 @@ def safe_box(
     x : array_like of shape ``(1, d)`` or ``(d,)``, data frame with one row, row of a pandas frame, or mapping
         The record.
     mechanism, epsilon
-        The mechanism whose outputs weigh the box, per feature; words without a grid.
+        The mechanism whose outputs weigh the box, by its word without a grid, and the epsilon of the record.
     confidence, rng
         In (0, 1), of what is drawn; what draws it.
 

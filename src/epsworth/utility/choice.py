@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.guarantees import STRENGTH, Guarantee, Unit, ceiling, epsilon_needed
+from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import is_tailored
 from epsworth.results import Result
-from epsworth.rounding import round_down, show_up
+from epsworth.rounding import round_down
 from epsworth.search import Scan
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
@@ -29,7 +29,7 @@ class Choice(Result):
     Attributes
     ----------
     epsilon : float
-        Per feature, or per record: see ``unit``.
+        Per record.
     guarantee : Guarantee
         Per record.
     lower, upper : float
@@ -44,7 +44,6 @@ class Choice(Result):
     lower: float
     upper: float
     holds_above: bool
-    unit: Unit = "feature"
 
     def __str__(self) -> str:
         """Return the choice as a sentence, rounded to the safe side."""
@@ -58,11 +57,7 @@ class Choice(Result):
     @property
     def words(self) -> str:
         """The mechanism and its promise."""
-        if self.unit == "record":
-            return f"the {self.mechanism}{' policy' if self.tailored else ''}: {self.guarantee}"
-        if self.tailored:
-            return f"{self.mechanism}: {self.guarantee} (released once, not {show_up(self.epsilon)} per feature)"
-        return f"{self.mechanism}: {self.guarantee} ({show_up(self.epsilon)} per feature)"
+        return f"{self.mechanism}: {self.guarantee}"
 
     @property
     def above(self) -> str:
@@ -74,7 +69,6 @@ class Choice(Result):
         promise = self.guarantee
         return {
             "mechanism": self.mechanism,
-            **({"epsilon_per_feature": self.epsilon} if self.unit == "feature" and not self.tailored else {}),
             "epsilon_per_record": promise.epsilon,
             "delta_per_record": promise.delta,
             "notion": promise.notion,
@@ -131,7 +125,6 @@ class Scanned:
             lower,
             upper,
             scan.holds_above,
-            curves.unit,
         )
 
     @property

@@ -19,7 +19,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import file_named, reading
-from epsworth.guarantees import Guarantee, Unit, promise_from_dict, promise_to_dict
+from epsworth.guarantees import Guarantee, promise_from_dict, promise_to_dict
 from epsworth.numerals import short
 from epsworth.parallel import batches_of
 from epsworth.results import Result, Table
@@ -56,7 +56,7 @@ class CurveParts(Result):
     folder : Path
         Where the parts are.
     mechanisms, epsilons, features, passing, guarantees, tight_epsilons, confidence, tolerance, queries, seconds, \
-notes, spent, unit, stopped
+notes, spent, stopped
         As in `Curves`.
     records, size : int
         How many there are, and how many a part holds.
@@ -96,7 +96,6 @@ notes, spent, unit, stopped
     seconds: float
     notes: tuple[str, ...]
     spent: float
-    unit: Unit
     stopped: bool
     reveal: Floats
     sources: tuple[Source, ...]
@@ -223,18 +222,18 @@ notes, spent, unit, stopped
         for on in ("average", "worst"):
             lower = self.select(on).lower[:, at].tolist()
             rows = [[m, *(f"{round_down(x):.3f}" for x in row)] for m, row in zip(self.mechanisms, lower, strict=True)]
-            title = f"stability, {view_of(on, self.records)}: at least, by epsilon per {self.unit}"
+            title = f"stability, {view_of(on, self.records)}: at least, by epsilon per record"
             found.append(Table(title, heads, rows))
         if self.records >= FEWEST_ROWS:
             within = self.population(at=at.tolist())
             rows = [[name, *row] for name, row in zip(self.mechanisms, within.rows(), strict=True)]
-            found.append(Table(f"stability, {within.words}: from - to, by epsilon per {self.unit}", heads, rows))
+            found.append(Table(f"stability, {within.words}: from - to, by epsilon per record", heads, rows))
         lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
         return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
 
     def promises(self) -> list[str]:
         """Say which mechanisms keep which promise per record."""
-        return promises(self.mechanisms, self.epsilons, self.guarantees, self.unit)
+        return promises(self.mechanisms, self.epsilons, self.guarantees)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: average, worst case and population; no record."""
@@ -357,7 +356,7 @@ notes, spent, unit, stopped
         same = {n: getattr(self, n) for n in ("mechanisms", "epsilons", "features", "passing", "guarantees")}
         told = {
             n: getattr(self, n)
-            for n in ("tight_epsilons", "confidence", "tolerance", "queries", "seconds", "notes", "spent", "unit")
+            for n in ("tight_epsilons", "confidence", "tolerance", "queries", "seconds", "notes", "spent")
         }
         return Curves(
             stability=stability, accuracy=accuracy, labels=labels, labels_possible=possible, method=method,

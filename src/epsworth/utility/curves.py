@@ -17,7 +17,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import RESULT_BYTES, reading
-from epsworth.guarantees import Guarantee, Unit, ceiling, promise_from_dict, promise_to_dict, weakness
+from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Quantity = Literal["stability", "accuracy"]
 QUANTITIES: tuple[Quantity, ...] = ("stability", "accuracy")
 FORMAT = "epsworth-curves-1"
-WITH_UNIT = {name: f"{name}_per_record" for name in ("guarantees", "tight_epsilons")}  # names in files
+WITH_UNIT = {name: f"{name}_per_record" for name in ("epsilons", "guarantees", "tight_epsilons")}  # names in files
 MET = 1 + 1e-9  # a half-width of so many tolerances meets the tolerance but for rounding
 FEWEST_ROWS = 20  # of which a printed table says something of their population
 MOST_SHOWN = 8  # epsilons in a printed table
@@ -51,7 +51,7 @@ class Curves(Result):
     mechanisms : tuple of str
         As asked for.
     epsilons : ndarray, shape ``(epsilons,)``
-        Privacy parameter per feature, or per record: see ``unit``.
+        Per record, shared evenly by its features; a policy gives each its own.
     features : tuple of str
         The sensitive features; each is perturbed independently.
     stability : Bounds
@@ -82,8 +82,6 @@ class Curves(Result):
         Whether the run ended before its work was done; its bounds hold all the same.
     spent : float
         Probability that was spent on misses, rounded down: at most 1 - ``confidence``, and 0 where nothing was drawn.
-    unit : {"feature", "record"}
-        What an epsilon of the grid is stated for; ``"record"`` where a policy gives each feature its own.
     built_from : tuple of str
         Mechanisms that were built from these very records: of a population these say nothing about them.
     passing : tuple of str
@@ -117,7 +115,6 @@ class Curves(Result):
     seconds: float
     notes: tuple[str, ...] = field(default=())
     spent: float = 0.0
-    unit: Unit = "feature"
     stopped: bool = False
     built_from: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
@@ -198,7 +195,7 @@ class Curves(Result):
             how = f"with {show_down(100 * self.confidence)} % confidence over our sampling"
         return (
             f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
-            f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per {self.unit}; {self.guarantees[m][e]}."
+            f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per record; {self.guarantees[m][e]}."
         )
 
     def _find(self, mechanism: str, epsilon: float) -> tuple[int, int]:
@@ -232,7 +229,7 @@ class Curves(Result):
                 [name, *(f"{round_down(value):.3f}" for value in row)]
                 for name, row in zip(self.mechanisms, lower, strict=True)
             ]
-            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per {self.unit}", heads, rows))
+            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per record", heads, rows))
         if count >= FEWEST_ROWS:
             found.append(self._of_population(at, heads))
         lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
@@ -243,11 +240,11 @@ class Curves(Result):
     def _of_population(self, at: NDArray[np.intp], heads: list[str]) -> Table:
         within = self.population(at=at.tolist())
         rows = [[name, *row] for name, row in zip(self.mechanisms, within.rows(), strict=True)]
-        return Table(f"stability, {within.words}: from - to, by epsilon per {self.unit}", heads, rows)
+        return Table(f"stability, {within.words}: from - to, by epsilon per record", heads, rows)
 
     def promises(self) -> list[str]:
         """Say which mechanisms keep which promise per record."""
-        return promises(self.mechanisms, self.epsilons, self.guarantees, self.unit)
+        return promises(self.mechanisms, self.epsilons, self.guarantees)
 
     def plot(
         self,
@@ -281,8 +278,6 @@ class Curves(Result):
 
     def _bands(self, on: str | int, of: Quantity, found: Recommended | None) -> Bands:
         totals = np.array([[promise.epsilon for promise in row] for row in self.guarantees])
-        count = len(self.features) if self.unit == "feature" else 1
-        even = np.allclose(totals, count * self.epsilons, rtol=1e-9)
         choice = None if found is None or (found.on, found.of) != (on, of) else found.choice
         chosen = None
         if choice is not None:
@@ -292,7 +287,6 @@ class Curves(Result):
             [f"{name}{weakness(row)}" for name, row in zip(self.mechanisms, self.guarantees, strict=True)],
             totals,
             *self.select(on, of),
-            shared=count if even else 1,
             ceiling=self._ceiling() if (on, of) == ("worst", "stability") else None,
             asked=None if found is None or found.of != of else found.at_least,
             chosen=chosen,
@@ -309,8 +303,7 @@ class Curves(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
-        words = WITH_UNIT | {"epsilons": f"epsilons_per_{self.unit}"}
-        found = {words.get(name, name): value for name, value in super().to_dict().items()}
+        found = {WITH_UNIT.get(name, name): value for name, value in super().to_dict().items()}
         promised = [[promise_to_dict(promise) for promise in row] for row in self.guarantees]
         quantities = ("stability",) if self.accuracy is None else QUANTITIES
         found["population"] = {of: self.population(of).to_dict() for of in quantities}
@@ -330,10 +323,9 @@ class Curves(Result):
     @classmethod
     def _read(cls, document: Mapping[str, Any]) -> Self:
         tight = np.array(document["tight_epsilons_per_record"], dtype=np.float64)
-        unit: Unit = "record" if "epsilons_per_record" in document else "feature"
         promised = document["guarantees_per_record"]
         curves: Self = read_as(
-            cls, document, unit=unit, epsilons=np.array(document[f"epsilons_per_{unit}"], dtype=np.float64),
+            cls, document, epsilons=np.array(document["epsilons_per_record"], dtype=np.float64),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in promised),
             tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
         )  # fmt: skip

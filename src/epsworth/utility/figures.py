@@ -87,8 +87,6 @@ class Bands:
     ----------
     totals : ndarray
         Epsilons per record.
-    shared : int
-        Features that share them evenly, which a second axis then tells; 1: none does.
     ceiling : tuple of two lists, or None
         Epsilons per record, and what no mechanism can promise there.
     asked : float or None
@@ -101,7 +99,6 @@ class Bands:
     totals: Floats
     lower: Floats
     upper: Floats
-    shared: int = 1
     ceiling: tuple[list[float], list[float]] | None = None
     asked: float | None = None
     chosen: tuple[int, int, str] | None = None
@@ -116,14 +113,6 @@ class Bands:
         """Where the axis of probabilities begins: at a half, or the tenth below all bounds."""
         lowest = min(float(self.lower.min()), 1.0 if self.asked is None else self.asked)
         return max(0.0, min(0.5, math.floor(10 * lowest) / 10))
-
-    def per_feature(self, total: Any) -> Any:
-        """Return the share of one feature."""
-        return total / self.shared
-
-    def per_record(self, share: Any) -> Any:
-        """Return what all features have together."""
-        return share * self.shared
 
 
 def plot_curves(
@@ -201,13 +190,6 @@ def _together(panel: Axes, bands: Bands) -> None:
     numbers = range(len(bands.names))
     _curves(panel, bands, numbers)
     _frame(panel, bands)
-    if bands.shared > 1:
-        above = panel.secondary_xaxis("top", functions=(bands.per_feature, bands.per_record))
-        above.set_xlabel("epsilon per feature", fontsize=9, color="0.35")
-        above.tick_params(labelsize=8, colors="0.35")
-        above.spines["top"].set_visible(False)
-        if panel.get_xscale() == "log":
-            above.xaxis.set_major_formatter("{x:g}")
     _beside(panel, bands)
     ends = [
         (bands.totals[m, -1], bands.lower[m, -1], bands.names[m].replace(" (", "\n("), line(m)["color"])
@@ -238,8 +220,7 @@ def _multiples(around: Axes, bands: Bands, what: str) -> None:
             panel.locator_params(axis="x", nbins=4)
         if column:
             panel.set_yticklabels([])
-    per_feature = f" (per feature: divided by {bands.shared})" if bands.shared > 1 else ""
-    around.text(0.5, 0, f"epsilon per record{per_feature}", ha="center", fontsize=9, transform=around.transAxes)
+    around.text(0.5, 0, "epsilon per record", ha="center", fontsize=9, transform=around.transAxes)
     around.text(0.0, 0.5, what, ha="left", va="center", rotation=90, fontsize=9, transform=around.transAxes)
 
 

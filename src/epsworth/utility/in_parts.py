@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.files import replacing
+from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.parallel import check_n_jobs
 from epsworth.release import Policy
@@ -30,7 +31,7 @@ from epsworth.utility.engines.plan import Method
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.policies import ask_about
 from epsworth.utility.question import Question, ask
-from epsworth.utility.stability import DEFAULT_MECHANISMS, check_beside_policy, check_options
+from epsworth.utility.stability import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, check_beside_policy, check_options
 
 
 def stability_in_parts(
@@ -41,6 +42,7 @@ def stability_in_parts(
     sensitive: str | int | Sequence[str | int] | None = None,
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
     epsilons: ArrayLike | None = None,
+    per: Unit = "record",
     domain: Domain | Mapping[str | int, object] | str | Path | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
@@ -61,7 +63,7 @@ def stability_in_parts(
 
     Parameters
     ----------
-    model, X, sensitive, mechanisms, epsilons, domain, method, confidence, tolerance, rng, y, at_least, quantise, \
+    model, X, sensitive, mechanisms, epsilons, per, domain, method, confidence, tolerance, rng, y, at_least, quantise, \
 policy, progress, seconds, watch, n_jobs
         As for `stability`; no tailored mechanism, and no policy that samples features.
     folder : path
@@ -110,10 +112,10 @@ def _question(given: Mapping[str, Any]) -> Question:
     """Return what is asked; what cannot be cut into parts is refused."""
     policy, mechanisms = given["policy"], given["mechanisms"]
     if policy is None:
-        for name in ("sensitive", "epsilons"):
-            if given[name] is None:
-                raise TypeError(f"{name} is missing; give both sensitive= and epsilons=, or a policy=")
-        same = ("sensitive", "mechanisms", "epsilons", "domain", "y", "quantise")
+        if given["sensitive"] is None:
+            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
+        given = {**given, "epsilons": DEFAULT_EPSILONS if given["epsilons"] is None else given["epsilons"]}
+        same = ("sensitive", "mechanisms", "epsilons", "per", "domain", "y", "quantise")
         return ask(given["model"], given["X"], **{name: given[name] for name in same})
     own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
     check_beside_policy(

@@ -23,6 +23,7 @@ from epsworth.release.analysis import Released
 from epsworth.space import Domain
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
+from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question, ask, declared
 from epsworth.utility.recommendation import Recommendation
@@ -160,9 +161,9 @@ def _asking(
     if numeric and BOX_ASKS * slow > _allowed(curves):
         notes.append("safe ranges would take long with this model and were left out; ask epsworth safe-box")
     elif numeric:
-        each = float(curves.epsilons[place.e]) if curves.unit == "feature" else total / len(names)
-        words = curves.mechanisms[place.m] if curves.unit == "feature" else PLAIN
-        box = _tried("safe ranges", notes, lambda: _box(classifier, one, given, words, each, curves, draws))
+        words = PLAIN if curves.mechanisms[place.m] == POLICY else curves.mechanisms[place.m]
+        share = float(curves.epsilons[place.e]) * len(names) / len(curves.features)
+        box = _tried("safe ranges", notes, lambda: _box(classifier, one, given, words, share, curves, draws))
         own = () if box is None else tuple(float(question.records.column(p)[0]) for p in question.positions)
         around = replace(around, box=box, values=own)
     said(0.4)
@@ -175,7 +176,7 @@ def _with_split(
 ) -> Surroundings:  # fmt: skip
     """Add how the total would be split, where that is affordable."""
     words, features = curves.mechanisms[place.m], len(given["sensitive"])
-    splits = not (is_tailored(words) or words == "label_rr" or curves.unit == "record" or ":" in words)
+    splits = not (is_tailored(words) or words in ("label_rr", POLICY) or ":" in words)
     if features < 2 or not splits or len(given["sensitive"]) < len(curves.features):
         if ":" in words and features > 1 and not is_tailored(words):
             notes.append(f"no split was looked for: {words} has options of its own")
@@ -259,15 +260,16 @@ def _laws(
             return {}
         parts = tuple(Released.of(rules[feature.name]) for feature in question.features)
         return {curves.mechanisms[0]: [RecordRelease(parts, 0.0, policy.guarantee, 0.0)] * len(at)}
-    found = {}
+    found, share = {}, len(given["sensitive"]) / len(curves.features)
     for name in curves.mechanisms:
         words: Any = name if mechanisms is None else {name: mechanisms[name]}
         if mechanisms is None and (is_tailored(name) or parse(name).name == "label_rr"):
             continue
         try:
             built = ask(
-                classifier, one, mechanisms=words, epsilons=curves.epsilons[at], y=None, quantise=quantise, **given
-            )
+                classifier, one, mechanisms=words, epsilons=share * curves.epsilons[at], y=None, quantise=quantise,
+                **given,
+            )  # fmt: skip
         except (ValueError, TypeError):  # a name of the caller's own: nothing is known of its law
             continue
         found[name] = list(built.releases[0])

@@ -53,7 +53,6 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
         notes=(*_notes(policy, rules), *_recoded(records)),
         labels=UNASKED,
         y=None,
-        per="record",
     )
     question = asked(question, y)
     if kept := [name for name in question.passing if name not in policy.passing.columns]:

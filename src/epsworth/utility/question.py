@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +24,7 @@ from epsworth.mechanisms.promise import CHECKED
 from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
+from epsworth.rounding import float_above, float_below
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
 from epsworth.values import is_missing, label_array
@@ -39,6 +42,8 @@ class Question:
 
     Attributes
     ----------
+    epsilons : ndarray
+        Per record.
     unit : ndarray, shape ``(records, sensitive)``
         True values of the sensitive features on [0, 1].
     releases : tuple of tuples
@@ -56,8 +61,6 @@ class Question:
     subsets : tuple of (Question, int)
         Where a record releases only some of its features: a question for every subset of them, and in how many of the
         equally likely choices it is that one.
-    per : {"feature", "record"}
-        What an epsilon is stated for.
     pace : Pace
         When to stop asking.
     start, stop : int
@@ -79,7 +82,6 @@ class Question:
     asked: int = 0
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Question, int], ...] = ()
-    per: Unit = "feature"
     pace: Pace = field(default_factory=Pace)
     start: int = 0
     stop: int | None = None
@@ -222,6 +224,7 @@ def ask(
     domain: Domain | Mapping[str | int, object] | str | Path | None,
     y: ArrayLike | None,
     quantise: int | None = None,
+    per: Unit = "record",
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
@@ -240,8 +243,8 @@ def ask(
         )
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
-    grid = epsilon_grid(epsilons)
-    built = [[family.build(float(epsilon)) for epsilon in grid] for family in found]
+    totals, shares = budgets(epsilon_grid(epsilons), len(features), per)
+    built = [[family.build(share) for share in shares] for family in found]
     if quantise is not None:
         whole("quantise", quantise, least=2)
         built = [[quantised(release, quantise) for release in row] for row in built]
@@ -252,8 +255,11 @@ def ask(
         features=features,
         unit=unit,
         names=tuple(family.name for family in found),
-        epsilons=grid,
-        releases=tuple(tuple(record_release(release, features) for release in row) for row in built),
+        epsilons=np.array(totals),
+        releases=tuple(
+            tuple(_stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
+            for row in built
+        ),
         notes=tuple(
             f"{one.name}: {text}"
             for one, row in zip(found, built, strict=True)
@@ -336,6 +342,31 @@ def epsilon_grid(epsilons: ArrayLike) -> Floats:
     if not (np.diff(grid) > 0).all():
         raise ValueError(f"epsilons must increase, got {grid.tolist()}; sort them and drop repeats")
     return grid
+
+
+def budgets(epsilons: Floats, features: int, per: Unit) -> tuple[list[float], list[float]]:
+    """Return the epsilons of a record, and those of each of its features: the largest that do not sum to more.
+
+    Examples
+    --------
+    >>> budgets(np.array([2.0]), 2, "record"), budgets(np.array([2.0]), 2, "feature")
+    (([2.0], [1.0]), ([4.0], [2.0]))
+    >>> 3 * Fraction(budgets(np.array([1.0]), 3, "record")[1][0]) <= 1
+    True
+    """
+    if per not in ("record", "feature"):
+        raise ValueError(f"per must be 'record' or 'feature', got {short(per)}")
+    given = epsilons.tolist()
+    if per == "feature":
+        return [float_above(Fraction(epsilon) * features) for epsilon in given], given
+    return given, [float_below(Fraction(epsilon) / features) for epsilon in given]
+
+
+def _stated(release: RecordRelease, total: float) -> RecordRelease:
+    """Promise the epsilon that was asked for, where its shares only lost to rounding."""
+    promise = release.guarantee
+    lost = promise.epsilon < total and math.isclose(promise.epsilon, total, rel_tol=1e-12)
+    return replace(release, guarantee=replace(promise, epsilon=total)) if lost else release
 
 
 def reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:

@@ -15,6 +15,7 @@ from epsworth.utility.choice import Choice, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 from epsworth.utility.figures import draw_spans
+from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.wording import reason, subject_of
 
 if TYPE_CHECKING:
@@ -107,12 +108,12 @@ class Recommendation(Result):
                 f"a tailored policy is made with its classifier: ew.tailor(model, X, sensitive={list(self.features)}, "
                 f"epsilon={show_up(self.choice.guarantee.epsilon)}), or epsworth tailor, writes it"
             )
-        if self.choice.unit == "record":
+        if self.choice.mechanism == POLICY:
             raise ValueError("these curves are about a policy, which clients can run as it is")
         declared = domain or unit_domain(self.features)
         features = Domain(tuple(declared[name] for name in self.features))
         columns = self.passing if passing is None else passing
-        return Policy.of(self.choice.mechanism, self.choice.epsilon, features, passing=columns)
+        return Policy.split(self.choice.mechanism, self.choice.epsilon, features, passing=columns)
 
     @property
     def as_released(self) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
 from epsworth.files import check_writable, file_named
+from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.numerals import share, short
 from epsworth.parallel import alone, check_n_jobs
@@ -38,6 +39,7 @@ from epsworth.utility.tailored_beside import alone as by_itself
 from epsworth.utility.tailored_policies import kept_under
 
 DEPTH = 3  # frames from a warning of `stability` up to whoever asks it
+DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 
 
@@ -48,6 +50,7 @@ def stability(
     sensitive: str | int | Sequence[str | int] | None = None,
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
     epsilons: ArrayLike | None = None,
+    per: Unit = "record",
     domain: Domain | Mapping[str | int, object] | str | Path | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
@@ -80,14 +83,17 @@ def stability(
         Records in natural units.
     sensitive : str, int or sequence of them
         The features that users perturb, by name or by column of X, each independently with the same epsilon; the others
-        stay.  Needed, like ``epsilons``, unless there is a policy.
+        stay.  Needed unless there is a policy.
     mechanisms : str, sequence of str, or mapping
         Words such as ``"pm"``, ``"krr:k=33"``, ``"pm:indicator=0.1"``, or name -> function of epsilon.  ``"tailored"``
         (``"tailored:wish=average"``; options ``wish``, ``surrogate``, ``cells``, ``fidelity``) is what `tailor` would
         make of these very records, at the same epsilon *per record*: X, y and the classifier are then taken for
         public (`LeakWarning`), and nothing follows for a population.
     epsilons : array_like, shape ``(m,)``
-        Increasing privacy parameters *per feature*; the record's total is the sum over its features.
+        Increasing privacy parameters of the whole *record*, which its sensitive features share evenly; by default .5,
+        1, 2, 3, 4, 6 and 8.
+    per : {"record", "feature"}
+        With ``"feature"`` each feature has the epsilons itself, and the record's are their sums.
     domain : Domain, mapping or path, optional
         Public ranges of the sensitive features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds
         them; categories that are two numbers are written ``{"categories": [0, 1]}``.  Without it the features must lie
@@ -200,13 +206,13 @@ def stability(
         question = ask_about(policy, model, X, y=y)
         if question.subsets and checkpoint is not None:
             raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
-    elif sensitive is None or epsilons is None:
-        missing = "sensitive" if sensitive is None else "epsilons"
-        raise TypeError(f"{missing} is missing; give both sensitive= and epsilons=, or a policy=")
+    elif sensitive is None:
+        raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
     else:
+        grid = DEFAULT_EPSILONS if epsilons is None else epsilons
         question = ask(
-            model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=epsilons, domain=domain,
-            y=y, quantise=quantise,
+            model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
+            y=y, quantise=quantise, per=per,
         )  # fmt: skip
         if apart.tailored:
             apart.check(method, checkpoint)

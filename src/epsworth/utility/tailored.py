@@ -158,7 +158,6 @@ class Tailored(Result):
             queries=queries + kept.queries + (0 if right is None else right.queries),
             seconds=time.perf_counter() - began,
             notes=tuple(f"{NAME}: {note}" for note in (*self.notes, UNSEEN)),
-            unit="record",
         )
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.guarantees import Guarantee, Pure, compose
+from epsworth.guarantees import Guarantee, Pure
 from epsworth.mechanisms.family import TAILORED, is_tailored, parse
 from epsworth.release.copies import Indices
 from epsworth.rounding import round_up
@@ -147,9 +147,9 @@ def _row(
         plan = build(asking, parts, rng)
     except ValueError as error:
         raise ValueError(f"mechanism {word!r}: {error}") from None
-    promises = [_of_record(float(epsilon), len(question.features)) for epsilon in question.epsilons]
-    randomisers = [plan.randomiser(stated) for stated, _ in promises]
-    tailoring = plan.tailoring(promises[0][0])
+    stated = [Decimal(repr(epsilon)) for epsilon in question.epsilons.tolist()]
+    randomisers = [plan.randomiser(epsilon) for epsilon in stated]
+    tailoring = plan.tailoring(stated[0])
     kept = Kept.of(tailoring, asking.asked, [question.labels])
     right = None if question.y is None else Kept.of(tailoring, asking.asked, [question.y])
     constant = max(replace(kept, reach=kept.reach.by(one)).constant for one in randomisers)
@@ -159,21 +159,12 @@ def _row(
         word,
         bounds_of(kept, randomisers),
         None if right is None else bounds_of(right, randomisers),
-        tuple(promise for _, promise in promises),
+        tuple(Pure(epsilon, "record") for epsilon in question.epsilons.tolist()),
         [randomiser.loss for randomiser in randomisers],
         labels_possible(kept, 1),
         kept.queries + (0 if right is None else right.queries),
         tuple(f"{word}: {note}" for note in told),
     )
-
-
-def _of_record(epsilon: float, features: int) -> tuple[Decimal, Guarantee]:
-    """Return the epsilon of a whole record, and the promise of mechanisms that spend it feature by feature.
-
-    It is the features' sum as it is written, or what the promise says where that was rounded to less.
-    """
-    promise = compose([Pure(epsilon)] * features)
-    return min(features * Decimal(repr(epsilon)), Decimal(promise.epsilon)), promise
 
 
 def _notes(constant: float, wish: str) -> list[str]:

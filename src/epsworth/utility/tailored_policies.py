@@ -266,6 +266,5 @@ def _curves(asking: Asking, settings: Settings, pace: Pace, found: Found, engine
             UNSEEN,
         ),
         spent=float_below(spent),
-        unit="record",
         stopped=found.stopped,
     )

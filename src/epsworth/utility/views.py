@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epsworth.arrays import Floats
-from epsworth.guarantees import Guarantee, Unit
+from epsworth.guarantees import Guarantee
 from epsworth.rounding import show_up
 
 MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
@@ -37,9 +37,7 @@ def span(epsilons: Floats) -> str:
     return f"epsilon {first}" if epsilons.size == 1 else f"epsilon {first} to {last}"
 
 
-def promises(
-    mechanisms: Sequence[str], epsilons: Floats, guarantees: Sequence[Sequence[Guarantee]], unit: Unit
-) -> list[str]:
+def promises(mechanisms: Sequence[str], epsilons: Floats, guarantees: Sequence[Sequence[Guarantee]]) -> list[str]:
     """Say which mechanisms keep which promise per record: at the smallest epsilon, and where notion or delta change."""
     found: dict[tuple[int, Guarantee], list[str]] = {}
     for name, row in zip(mechanisms, guarantees, strict=True):
@@ -50,7 +48,7 @@ def promises(
     first = [key for key in found if key[0] == 0]
     later = sorted((key for key in found if key[0] > 0), key=lambda key: key[0])
     lines = [
-        f"{', '.join(found[e, promise])} at epsilon {show_up(epsilons[e])} per {unit}: {promise}"
+        f"{', '.join(found[e, promise])} at epsilon {show_up(epsilons[e])} per record: {promise}"
         for e, promise in [*first, *later[:MOST_CHANGES]]
     ]
     if len(later) > MOST_CHANGES:

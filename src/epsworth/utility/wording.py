@@ -98,7 +98,7 @@ def _against(asked: Scanned) -> list[str]:
     m, e = max(((m, int(asked.lower[m].argmax())) for m in asked.scans), key=lambda point: float(asked.lower[point]))
     lines = [
         f"No mechanism{admitted_only} is guaranteed to reach {subject_of(asked.on, asked.of)} of "
-        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per {curves.unit}.",
+        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per record.",
         f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(asked.lower[m, e])):g}.",
         *_left_open(asked),

@@ -236,7 +236,6 @@ def promised(question: Question, answered: Answered, found: Answer, settings: Se
         "notes": (*question.notes, *_reasons(question, answered)),
         "spent": float_below(found.spent),
         "stopped": found.open is not None,
-        "unit": question.per,
     }
 
 
