@@ -210,7 +210,7 @@ def test_bad_requests_are_refused():
     with pytest.raises(ValueError, match="smoothing must be"):
         Classifier.from_aggregate(sums, "lepski")
     model = Classifier.from_aggregate(sums)
-    with pytest.raises(ValueError, match="missing or infinite"):
+    with pytest.raises(ValueError, match="row 0, x0: the value is missing or no number"):
         model.predict([[math.nan]])
     with pytest.raises(ValueError, match="z-scores belong to"):
         Classifier.from_aggregate(sums, None).z_scores([[0.5]])

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.frames import refuse_lazy
 from epsworth.learner.coins import Ints
 from epsworth.values import NUMBERS, TRUTHS, spelt_number
 
@@ -82,13 +83,22 @@ def _key(entry: Any) -> int | float | None:
     return None if math.isnan(found) else found
 
 
-def hashable(label: Any) -> Any:
-    """Return a label, or None where it cannot be one: a list."""
+def names_of(X: Any) -> list[Any] | None:
+    """Return the names of a frame's columns, None for all that is no frame."""
+    refuse_lazy(X)
+    names = None if isinstance(X, np.ndarray) else getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else list(names)
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """Return a column of labels ``(n,)``; what is none is refused."""
     try:
-        hash(label)
-    except TypeError:
-        return None
-    return label
+        found = column_of(y)
+    except ValueError:
+        found = np.empty(())
+    if found.ndim != 1:
+        raise ValueError("y must be one label per row")
+    return found
 
 
 def column_of(values: Any) -> NDArray[Any]:
@@ -103,9 +113,10 @@ def column_of(values: Any) -> NDArray[Any]:
         return _filled(values)
     if isinstance(values, np.ndarray):
         return values
-    if isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__"):
+    if isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__") or names_of(values) is not None:
         raise ValueError("a column must be a list, an array or a series")
-    own = values.to_list() if hasattr(values, "to_list") else list(values)
+    told = getattr(values, "to_list", getattr(values, "to_pylist", None))
+    own = list(values) if told is None else told()
     found = _of_numbers(own)
     return objects(own) if found is None else found
 
@@ -165,6 +176,18 @@ def positions_of(known: Values, values: NDArray[Any]) -> Ints:
     return numbers
 
 
+def array_of(X: Any) -> NDArray[Any]:
+    """Return a table as one array of its entries as they are given, of which NumPy may make numbers, or texts, all."""
+    if isinstance(X, np.ndarray):
+        return _filled(X) if isinstance(X, np.ma.MaskedArray) else X
+    X, names = X if hasattr(X, "__len__") else np.asarray(X), names_of(X)
+    d = len(names) if names is not None else max(map(np.size, X), default=0)
+    columns = table_of(X, d, "those of the first row")
+    if not all(one.dtype.kind in PLAIN for one in columns):
+        columns = [one.astype(object) for one in columns]
+    return np.column_stack(columns)
+
+
 def points_of(X: Any, d: int, names: str) -> Floats:
     """Return the numbers of a table ``(n, d)``, NaN where an entry is none; see `table_of`."""
     plain = _plain(X, d)
@@ -189,8 +212,8 @@ def table_of(X: Any, d: int, names: str) -> list[NDArray[Any]]:
     ValueError
         For another shape; no entry is shown.
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None and not isinstance(X, np.ndarray):
+    columns = names_of(X)
+    if columns is not None:
         found = [column_of(X[name]) for name in columns]
         if len(found) == d and all(one.ndim == 1 for one in found):
             return found
