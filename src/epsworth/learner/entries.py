@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.frames import refuse_lazy
 from epsworth.learner.coins import Ints
-from epsworth.values import NUMBERS, TRUTHS, spelt_number
+from epsworth.values import NUMBERS, TRUTHS, is_missing, spelt_number
 
 PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
 TEXTS = {str, np.str_}
@@ -101,6 +101,20 @@ def labels_of(y: Any) -> NDArray[Any]:
     return found
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Tell whether two labels are one, as `Values` tells it: texts letter by letter, else the numbers that they write.
+
+    Examples
+    --------
+    >>> alike("1", 1.0), alike(True, "true"), alike("1", "1.0"), alike("no", 0)
+    (True, True, False, False)
+    """
+    key = None if type(one) in TEXTS and type(other) in TEXTS else _key(one)
+    if key is None:
+        return not is_missing(one) and not is_missing(other) and bool(one == other)
+    return key == _key(other)
+
+
 def column_of(values: Any) -> NDArray[Any]:
     """Return the entries of one column ``(n,)``: an array of numbers where it is one, else of objects, None if hidden.
 
@@ -123,13 +137,14 @@ def column_of(values: Any) -> NDArray[Any]:
 
 def _of_numbers(own: list[Any]) -> NDArray[Any] | None:
     """Return plain numbers alone as an array; None where one is no such number, or floats would round it."""
-    if not {type(entry) for entry in own} <= NUMBERS:
+    kinds = {type(entry) for entry in own}
+    if not kinds <= NUMBERS:
         return None
     try:
         found = np.array(own)
     except Exception:  # a whole number beyond all arrays
         return None
-    if found.dtype.kind == "f" and not (np.abs(found) <= 2.0**53).all():
+    if found.dtype.kind == "f" and kinds & WHOLES and (np.abs(found[np.isfinite(found)]) > 2.0**53).any():
         return None
     return found if found.dtype.kind in PLAIN else None
 
@@ -178,10 +193,11 @@ def positions_of(known: Values, values: NDArray[Any]) -> Ints:
 
 def array_of(X: Any) -> NDArray[Any]:
     """Return a table as one array of its entries as they are given, of which NumPy may make numbers, or texts, all."""
+    X = X if hasattr(X, "__len__") else np.asarray(X)
     if isinstance(X, np.ndarray):
         return _filled(X) if isinstance(X, np.ma.MaskedArray) else X
-    X, names = X if hasattr(X, "__len__") else np.asarray(X), names_of(X)
-    d = len(names) if names is not None else max(map(np.size, X), default=0)
+    names = names_of(X)
+    d = len(names) if names is not None else next((len(row) for row in X if hasattr(row, "__len__")), 0)
     columns = table_of(X, d, "those of the first row")
     if not all(one.dtype.kind in PLAIN for one in columns):
         columns = [one.astype(object) for one in columns]
