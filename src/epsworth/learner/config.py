@@ -24,7 +24,7 @@ from epsworth.guarantees import Pure
 from epsworth.headers import shown_names
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
-from epsworth.learner.entries import Values, names_of
+from epsworth.learner.entries import Values, column_of, names_of
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
@@ -341,7 +341,7 @@ def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
 def checked_classes(classes: Any) -> tuple[Any, ...]:
     """Return declared labels as a tuple of texts, or of numbers."""
     if hasattr(classes, "to_numpy"):  # a column of a frame
-        classes = classes.to_numpy()
+        classes = column_of(classes)
     if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
         raise ValueError(f"classes must be a list of labels, got {shown(classes)}")
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)

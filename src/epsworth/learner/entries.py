@@ -101,6 +101,12 @@ def labels_of(y: Any) -> NDArray[Any]:
     return found
 
 
+def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return declared labels as an array that holds each of them as it is: of objects, where no other kind does."""
+    found = np.array(labels)
+    return found if found.tolist() == list(labels) else objects(labels)
+
+
 def alike(one: Any, other: Any) -> bool:
     """Tell whether two labels are one, as `Values` tells it: texts letter by letter, else the numbers that they write.
 
@@ -144,7 +150,7 @@ def _of_numbers(own: list[Any]) -> NDArray[Any] | None:
         found = np.array(own)
     except Exception:  # a whole number beyond all arrays
         return None
-    if found.dtype.kind == "f" and kinds & WHOLES and (np.abs(found[np.isfinite(found)]) > 2.0**53).any():
+    if found.dtype.kind == "f" and kinds & WHOLES and (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():
         return None
     return found if found.dtype.kind in PLAIN else None
 
