@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.frames import refuse_lazy
 from epsworth.learner.coins import Ints
-from epsworth.values import NUMBERS, TRUTHS, is_missing, spelt_number
+from epsworth.values import NUMBERS, PLAIN, TRUTHS, is_missing, numbers, spelt_number
 
-PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
 TEXTS = {str, np.str_}
 WHOLES = {int, bool, np.bool_} | {kind for kind in NUMBERS if issubclass(kind, np.integer)}
 WHOLE = re.compile("[+-]?[0-9]{1,400}")
@@ -168,33 +167,23 @@ def objects(values: Any) -> NDArray[Any]:
     return found
 
 
-def numbers_of(values: NDArray[Any]) -> Floats:
-    """Return a column's entries as numbers, NaN where one is none."""
-    if values.dtype.kind in PLAIN:
-        with np.errstate(all="ignore"):
-            return as_floats(values)
-    if values.dtype.kind in "bmM":
-        return np.full(len(values), math.nan)
-    return np.array([number_of(entry) for entry in values.tolist()], dtype=np.float64)
-
-
 def positions_of(known: Values, values: NDArray[Any]) -> Ints:
     """Return the position of every entry's value, -1 where it is none that is known."""
     if values.dtype.kind in "biuf" and len(values) > FEW:
-        found, index = np.unique(values, return_inverse=True)
-        return np.array([known.position(one) for one in found.tolist()], dtype=np.int64)[index]
+        kinds, index = np.unique(values, return_inverse=True)
+        return np.array([known.position(one) for one in kinds.tolist()], dtype=np.int64)[index]
     if values.dtype.kind in "mM":
         return np.full(len(values), -1, dtype=np.int64)
     told: dict[str, int] = {}
-    numbers = np.empty(len(values), dtype=np.int64)
+    found = np.empty(len(values), dtype=np.int64)
     for at, entry in enumerate(values.tolist()):
         if type(entry) is str:
             if entry not in told:
                 told[entry] = known.position(entry)
-            numbers[at] = told[entry]
+            found[at] = told[entry]
         else:
-            numbers[at] = known.position(entry)
-    return numbers
+            found[at] = known.position(entry)
+    return found
 
 
 def array_of(X: Any) -> NDArray[Any]:
@@ -216,7 +205,7 @@ def points_of(X: Any, d: int, names: str) -> Floats:
     if plain is not None:
         with np.errstate(all="ignore"):
             return as_floats(plain)
-    return np.column_stack([numbers_of(column) for column in table_of(X, d, names)])
+    return np.column_stack([numbers(column, number_of) for column in table_of(X, d, names)])
 
 
 def _plain(X: Any, d: int) -> NDArray[Any] | None:

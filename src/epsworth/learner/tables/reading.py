@@ -11,9 +11,10 @@ from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import checked_labels
 from epsworth.learner.door import positions
-from epsworth.learner.entries import names_of, numbers_of, positions_of, table_of
+from epsworth.learner.entries import names_of, number_of, positions_of, table_of
 from epsworth.learner.tables.columns import Category, Column, Records
 from epsworth.learner.tables.config import TableConfig
+from epsworth.values import numbers
 
 
 def admitted(config: TableConfig, X: ArrayLike, y: Any) -> Records:
@@ -63,8 +64,8 @@ def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_
     if isinstance(column, Category):
         found = positions_of(column.known, values)
         return np.maximum(found, 0), found >= 0
-    numbers = numbers_of(values)
-    return column.place(numbers), ~np.isnan(numbers)
+    natural = numbers(values, number_of)
+    return column.place(natural), ~np.isnan(natural)
 
 
 def _columns(config: TableConfig, X: Any) -> list[NDArray[Any]]:
