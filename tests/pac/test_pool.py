@@ -10,9 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
-from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, WorldModels
+from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, WorldModels, pool
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
+from epsworth.pac.model_files import load_model
+from epsworth.pac.pool import check_pool
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 
@@ -185,6 +188,100 @@ def test_labels_are_labels_whatever_holds_them(hold):
         np.testing.assert_array_equal(found.trials_.outputs, plain.trials_.outputs)
     with pytest.raises(ValueError, match="two labels are one number of double precision"):
         fit(y=np.array([0, 2**70, 2**70 + 1] * 4, dtype=object))
+
+
+HOLDERS = {
+    "list": list,
+    "tuple": tuple,
+    "objects": lambda values: np.array([*values, None], dtype=object)[:-1],
+    "pandas": lambda values: pd.Series(list(values), dtype=object),
+    "categories": lambda values: pd.Series(list(values), dtype=object).astype("category"),
+    "polars": lambda values: pl.Series(values, dtype=pl.Object if len(set(map(type, values))) > 1 else None),
+    "column": lambda values: [[value] for value in values],
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (2**53, 2**53 + 1, 1.0),
+        (2**63, 2**63 + 1, 1),
+        ("a", "a\0", "b"),
+        (b"a", b"a\0", b"b"),
+    ],
+)
+def test_three_labels_are_three_in_whatever_holds_them(hold, labels):
+    """NumPy's own reading of a list makes two of them."""
+    if hold is HOLDERS["categories"] and type(labels[0]) is int:
+        pytest.skip("pandas itself makes doubles of them")
+    held = pool.checked_labels(hold(labels * 4), 12)
+    assert held.tolist() == list(labels) * 4
+    units = check_pool(X, hold(labels * 4), None, mean)[1]
+    assert units.sizes.tolist() == [4, 4, 4]
+    assert len(set(pool.checked_labels(hold(labels * 4), 12, "groups").tolist())) == 3
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ((1, "1", "b"), "int, str"),
+        ((True, "1", "b"), "bool, str"),
+        ((0.1, "0.1", "b"), "float, str"),
+        ((True, 1, 0), "bool, int"),
+        ((False, 0.0, 2.5), "bool, float"),
+        ((1, "1"), "int, str"),
+        (("a", b"a"), "bytes, str"),
+    ],
+)
+def test_labels_of_two_kinds_are_refused_in_whatever_holds_them(hold, labels, told):
+    for name, given in (("y", {"y": hold(labels * (12 // len(labels)))}), ("groups", None)):
+        given = given or {"groups": hold(labels * (12 // len(labels)))}
+        if hold is HOLDERS["categories"] and {True, False} & {label for label in labels if type(label) is bool}:
+            told = "bool"  # pandas itself makes one category of True and 1
+        with pytest.raises(
+            ValueError, match=f"^{name} mixes values of the types .*{told}.*; make them all of one type"
+        ):
+            fit(**given)
+
+
+def test_labels_that_are_lists_are_refused():
+    for labels in ([[1], [1, 2]] * 6, pl.Series([[1], [2]] * 6), pd.Series([(1,), (2,)] * 6)):
+        with pytest.raises(ValueError, match=r"^y must be single values, one each, got lists"):
+            fit(y=labels)
+
+
+def test_models_of_worlds_know_labels_by_their_values():
+    table, labels = (
+        np.repeat(np.eye(3), 8, axis=0) * 5 + np.random.default_rng(0).normal(size=(24, 3)),
+        ["a", "a\0", "b"],
+    )
+    y = np.repeat(np.array(labels, dtype=object), 8)
+    kept = WorldModels.fit(DecisionTreeClassifier(), table, y.tolist(), worlds=8, worlds_seed=1)
+    assert kept.classes.tolist() == labels
+    plain = WorldModels.fit(DecisionTreeClassifier(), table, np.repeat([0, 1, 2], 8), worlds=8, worlds_seed=1)
+    assert kept.on_pool == plain.on_pool
+    for holder in (list, pl.Series, pd.Series):
+        assert kept.accuracy(table, holder(y.tolist())) == plain.on_pool
+    with pytest.raises(ValueError, match=r"^y must hold one value per row"):
+        kept.accuracy(table, ["a"])
+
+
+def test_a_folder_of_models_holds_the_labels_or_says_that_it_cannot(tmp_path):
+    y = ["a", "a\0"] * 6
+    kept = WorldModels.fit(DecisionTreeClassifier(), X, y, worlds=8, worlds_seed=1)
+    with pytest.raises(ValueError, match="a label is neither a number nor a text that such a folder holds"):
+        kept.save(tmp_path / "a")
+    WorldModels.fit(DecisionTreeClassifier(), X, ["a", "b"] * 6, worlds=8, worlds_seed=1).save(tmp_path / "b")
+    assert WorldModels.load(tmp_path / "b").classes.tolist() == ["a", "b"]
+
+
+def test_a_released_model_keeps_its_labels_in_a_file_of_arrays(tmp_path):
+    for labels in (["a", "a\0", "b"], [1, 2**63, 2**63 + 1], [2**53, 2**53 + 1, 0]):
+        release = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=8).fit(X, labels * 4).release()
+        release.save_model(tmp_path / "model.npz")
+        assert load_model(tmp_path / "model.npz").classes_.tolist() == sorted(labels)
 
 
 def test_numbers_of_a_pool_are_numbers_whatever_holds_them():

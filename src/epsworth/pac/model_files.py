@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_readable, check_writable, replacing
+from epsworth.values import label_array
 
 if TYPE_CHECKING:
     from epsworth.pac.adapters.adapter import Mechanism
@@ -122,7 +123,7 @@ def _estimator(head: Any) -> Any:
 def _linear(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.linear import LinearMechanism, blank_of
 
-    classes = None if head["classes"] is None else np.array(head["classes"])
+    classes = None if head["classes"] is None else label_array(head["classes"])
     return LinearMechanism(vector, template, classes, False, blank_of(template, classes, head["columns"]))
 
 
@@ -146,7 +147,7 @@ def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 def _forest(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.forests import ForestMechanism
 
-    classes, features = np.array(head["classes"]), np.array(arrays["features"], dtype=np.intp)
+    classes, features = label_array(head["classes"]), np.array(arrays["features"], dtype=np.intp)
     trees, depth = int(template.n_trees), int(template.depth)
     if features.shape != (trees, depth) or features.min() < 0 or features.max() >= head["columns"]:
         raise ValueError("its trees do not ask for columns that it has")

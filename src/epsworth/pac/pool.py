@@ -83,7 +83,7 @@ def check_pool(
     ValueError
         For labels that do not fit, and for a class that cannot be in every world and out of every world.
     """
-    labels = None if y is None else _labels(y, len(X)).copy()
+    labels = None if y is None else checked_labels(y, len(X)).copy()
     strata = np.zeros(len(X), dtype=np.intp)
     classes: Labels | None = None
     rows = X
@@ -93,7 +93,7 @@ def check_pool(
         rows = np.column_stack([X, code])
         if _are_classes(labels, algorithm):
             strata, classes = code.astype(np.intp), values
-    persons = None if groups is None else _labels(groups, len(X), "groups")
+    persons = None if groups is None else checked_labels(groups, len(X), "groups")
     units = units_of(rows, strata, persons, None if near is None else near_groups(X, near))
     counts = np.bincount(units.stratum, minlength=1 if classes is None else len(classes))
     if counts.min() < 2:
@@ -125,16 +125,12 @@ def _too_few(rare: int, count: int, strata: Indices, classes: Labels | None, uni
     return found
 
 
-def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
+def checked_labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
+    """Return labels as an array, the same whatever holds them; refuse missing ones by row, and those of two kinds."""
     check_masked(values, name)
-    try:
-        found = np.asarray(values)
-    except Exception:  # numbers of a type that NumPy does not have
-        found = np.array(list(values), dtype=object)  # type: ignore[arg-type]
+    found = label_array(values, name)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
-    if found.dtype.kind == "O" and found.ndim == 1:
-        found = label_array(found.tolist())
     if found.ndim != 1 or len(found) != count:
         raise ValueError(f"{name} must hold one value per row of X ({count}), got shape {found.shape}")
     if found.dtype.kind == "f":
@@ -145,11 +141,15 @@ def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
             name,
             "is missing",
         )
+        kinds = {type(value) for value in found}
         try:
             np.unique(found)
+            mixed = not kinds.isdisjoint((bool, np.bool_)) and not kinds <= {bool, np.bool_}  # True equals 1
         except TypeError:
-            kinds = ", ".join(sorted({type(value).__name__ for value in found}))
-            raise ValueError(f"{name} mixes values of the types {kinds}; make them all of one type") from None
+            mixed = True
+        if mixed:
+            told = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{name} mixes values of the types {told}; make them all of one type")
     return found
 
 
