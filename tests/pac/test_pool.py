@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, WorldModels, pool
+from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, ResponseServer, WorldModels, pool
+from epsworth.pac.adapters.adapter import MeanMechanism
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
 from epsworth.pac.model_files import load_model
 from epsworth.pac.pool import check_pool
@@ -175,6 +177,105 @@ def test_entries_that_are_masked_are_not_read():
     for given in ({"y": labels}, {"groups": labels}):
         with pytest.raises(ValueError, match=r"^row 2, (y|groups): an entry is masked"):
             PACPrivatizer("mean", MI(0.1), worlds=8).fit(X, **given)
+
+
+def hiding(values):
+    return np.ma.array(values, mask=[True] + [False] * (len(values) - 1))
+
+
+HIDDEN = r"^row \d+, the output: an entry is masked, that is missing"
+IMAGINARY = "^the output must be real numbers, got complex ones"
+
+
+class Given(MeanMechanism):
+    """The mean, as whatever the test makes of it; by moments where it says so."""
+
+    at: ClassVar = {}
+
+    def output(self, X, y):
+        return self.at.get("output", np.asarray)(X.mean(axis=0))
+
+    def moments(self, X, y):
+        return self.at.get("moments", np.asarray)(X) if self.at.get("sums") else None
+
+    def from_moments(self, means, count):
+        return self.at.get("from_moments", np.asarray)(means)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (hiding, HIDDEN),
+        (lambda mean: [hiding(mean), hiding(mean)], HIDDEN),
+        (lambda mean: [mean[0], [np.ma.masked][0]], HIDDEN),
+        (lambda mean: np.fft.rfft(mean), IMAGINARY),
+        (lambda mean: mean.astype(complex), IMAGINARY),
+        (lambda mean: [mean[0], 1j], IMAGINARY),
+        (lambda mean: np.array([mean[0], 1j], dtype=object), IMAGINARY),
+        (lambda mean: pd.Series(mean.astype(complex)), IMAGINARY),
+    ],
+)
+def test_outputs_that_hide_or_lose_something_are_refused(make, told):
+    with pytest.raises(ValueError, match=told):
+        fit(function=lambda rows: make(rows.mean(axis=0)))
+
+
+@pytest.mark.parametrize(("make", "told"), [(hiding, "an entry is masked"), (lambda v: v * 1j, "got complex ones")])
+@pytest.mark.parametrize("where", ["reference", "moments", "from_moments", "output"])
+def test_what_adapters_give_hides_nothing_either(monkeypatch, make, told, where):
+    monkeypatch.setattr(Given, "at", {where: make, "sums": where != "output"})
+    start = (make if where == "reference" else np.asarray)(X.mean(axis=0))
+    if where == "moments" and make is hiding:  # a mask for rows, not for an output
+        make = Given.at["moments"] = lambda rows: np.ma.array(rows, mask=rows > 1)
+    with pytest.raises(ValueError, match=told if where != "output" else "the algorithm failed in every world"):
+        PACPrivatizer(None, MI(1.0), worlds=8, adapter=lambda estimator, X, y: Given(start, mean)).fit(X)
+    monkeypatch.setattr(Given, "at", {"sums": where != "output"})
+    PACPrivatizer(None, MI(1.0), worlds=8, adapter=lambda estimator, X, y: Given(X.mean(axis=0), mean)).fit(X)
+
+
+def test_worlds_whose_output_hides_something_have_failed():
+    """A refusal there would tell of the world."""
+    rare = np.vstack([X, [[50.0, 0.0]]])
+
+    def algorithm(rows):
+        found = rows.mean(axis=0)
+        return hiding(found) if len(rows) < 13 and rows[:, 0].max() == 50 else found
+
+    trials = PACPrivatizer(algorithm, MI(1.0), worlds=8).fit(rare).trials_
+    assert 0 < trials.failed.sum() < 8
+    np.testing.assert_array_equal(trials.outputs[trials.failed], np.tile(rare.mean(axis=0), (trials.failed.sum(), 1)))
+
+
+def test_masks_without_hidden_entries_hide_nothing():
+    plain = PACPrivatizer(mean, MI(1.0), worlds=8, worlds_seed=1).fit(X)
+    masked = PACPrivatizer(
+        lambda rows: np.ma.array(rows.mean(axis=0), mask=False), MI(1.0), worlds=8, worlds_seed=1
+    ).fit(X)
+    np.testing.assert_array_equal(masked.trials_.outputs, plain.trials_.outputs)
+
+
+@pytest.mark.parametrize(("score", "told"), [(np.ma.masked, "scorer: an entry is masked"), (1j, "scorer must be real")])
+def test_scores_and_weights_hide_nothing_either(score, told):
+    fitted = fit()
+    with pytest.raises(ValueError, match=told):
+        fitted.simulate_utility(lambda released: score, 4)
+    with pytest.raises(ValueError, match=told):
+        PACPrivatizer(mean, MI(1.0), worlds=8, noise="task", scorer=lambda released: score).fit(X)
+    for weights in (np.ma.array([1.0, 1.0], mask=[True, False]), np.array([1.0, 1j])):
+        with pytest.raises(ValueError, match=r"weights: an entry is masked|weights must be real numbers"):
+            PACPrivatizer(mean, MI(1.0), worlds=8, weights=weights).fit(X)
+
+
+def test_models_that_hide_labels_are_refused(tmp_path):
+    models = [lambda X: np.zeros(len(X), int), lambda X: np.ma.array(np.zeros(len(X), int), mask=True)]
+    members = np.array([[True, False], [False, True]])
+    with (
+        ResponseServer(
+            models, members, MI(1.0), classes=[0, 1], fallback="votes", per_query=0.1, ledger=tmp_path / "a"
+        ) as server,
+        pytest.raises(ValueError, match=r"^row 0, what model 1 gives: an entry is masked"),
+    ):
+        server.answer([[0.0]])
 
 
 @pytest.mark.parametrize("hold", [list, pl.Series, pa.array, lambda values: np.array(values, dtype=object)])

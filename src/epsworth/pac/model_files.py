@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_readable, check_writable, replacing
+from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.values import label_array
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def load_model(path: str | Path) -> Any:
             head = json.loads(str(arrays["head"]))
             if head["kind"] != KIND:
                 raise ValueError("it is of another kind")
-            vector = as_floats(arrays["vector"])
+            vector = as_numbers(arrays["vector"], "the vector")
             if not np.isfinite(vector).all():
                 raise ValueError("it holds numbers that are not finite")
             mechanism = MAKERS.get(head["algorithm"], _linear)(head, vector, _estimator(head), arrays)
@@ -138,7 +139,7 @@ def _kmeans(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.components import PCAMechanism
 
-    mean = as_floats(arrays["mean"])
+    mean = as_numbers(arrays["mean"], "the mean")
     if mean.shape != (head["columns"],):
         raise ValueError("its mean is not that of so many columns")
     return PCAMechanism(vector, template, mean, None)

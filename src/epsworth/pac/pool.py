@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.extras import needed
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.pac.adapters.adapter import Labels
+from epsworth.pac.adapters.adapter import Labels, check_masked
 from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
 from epsworth.values import label_array
@@ -48,15 +48,6 @@ def checked_columns(X: Any) -> Any:
             raise ValueError(f"X: the column {shown} is not of numbers; drop it, or recode it by public constants")
     found = records.take(np.arange(len(records)))
     return needed("polars", "files", "an Arrow table").from_arrow(found) if hasattr(found, "column_names") else found
-
-
-def check_masked(values: Any, name: str) -> None:
-    """Refuse hidden entries: as an array, they would show what lies under the mask."""
-    parts = values if isinstance(values, (list, tuple)) else [values]
-    for row, part in enumerate(parts):
-        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
-            at = int(np.argwhere(np.ma.getmaskarray(part))[0][0]) if part is values and part.ndim else row
-            raise ValueError(f"row {at}, {name}: an entry is masked, that is missing; fill it, or drop the row")
 
 
 def check_finite(X: Floats, names: Sequence[str] | None) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.numerals import as_float, short
+from epsworth.pac.adapters.adapter import check_masked
 from epsworth.pac.alone import Alone
 from epsworth.pac.beliefs import MOST, Beliefs, Records, Votes
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
@@ -300,7 +301,8 @@ class ResponseServer:
         votes = np.empty((rows.shape[0], len(self._models)), dtype=self._votes_kind)
         for number, model in enumerate(self._models if len(votes) else ()):
             labels = model.predict(rows) if hasattr(model, "predict") else model(rows)
-            given = label_array(labels, f"what model {number} gives")
+            check_masked(labels, told := f"what model {number} gives")
+            given = label_array(labels, told)
             if given.shape != (len(votes),):
                 raise ValueError(f"model {number} gave shape {given.shape} for {len(votes)} queries; one label each")
             votes[:, number] = self._places(given, number)

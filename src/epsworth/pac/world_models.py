@@ -179,7 +179,9 @@ def _name(number: int) -> str:
 
 
 def _share_right(models: Sequence[Any], classes: NDArray[Any], X: Any, y: NDArray[Any]) -> float:
-    votes = np.stack([np.searchsorted(classes, model.predict(X)) for model in models])
+    votes = np.stack(
+        [np.searchsorted(classes, checked_labels(model.predict(X), len(y), "what a model gives")) for model in models]
+    )
     counts = np.stack([(votes == label).sum(axis=0) for label in range(len(classes))])
     return float(np.mean([a == b for a, b in zip(classes[counts.argmax(axis=0)].tolist(), y.tolist(), strict=True)]))
 
