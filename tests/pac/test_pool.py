@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, ResponseServer, WorldModels, pool
@@ -345,6 +345,14 @@ def test_labels_of_two_kinds_are_refused_in_whatever_holds_them(hold, labels, to
             ValueError, match=f"^{name} mixes values of the types .*{told}.*; make them all of one type"
         ):
             fit(**given)
+
+
+def test_an_estimator_that_takes_two_labels_for_one_is_refused():
+    """RidgeClassifier binarises labels by arrays of texts, where "a" is "a" with a trailing zero."""
+    with pytest.raises(ValueError, match="the library takes two labels for one; recode them"):
+        PACPrivatizer(RidgeClassifier(), MI(1.0), worlds=8).fit(X, ["a", "a\0", "b"] * 4)
+    found = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=8).fit(X, ["a", "a\0", "b"] * 4).release()
+    assert found.estimator_.classes_.tolist() == ["a", "a\0", "b"]
 
 
 def test_labels_that_are_lists_are_refused():
