@@ -143,22 +143,43 @@ def spelling(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def label_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return labels as `plain_array` does; refuse two that it would make one, by no value.
+def label_array(values: Any, name: str = "labels") -> NDArray[Any]:
+    r"""Return labels as an array of their own kind, whatever holds them; refuse two that it makes one, by no value.
+
+    An array is of the kind that it says.  All else is read value by value, as `plain_array` does, doubles staying such:
+    NumPy would make one text of 1 and "1", and of "a" and "a\0".
 
     Examples
     --------
+    >>> label_array([2**53, 2**53 + 1, 1.0]).tolist(), label_array((1, "1")).tolist(), label_array([0.0, 1.0]).tolist()
+    ([9007199254740992, 9007199254740993, 1], [1, '1'], [0.0, 1.0])
     >>> label_array([0, 2**70, 2**70 + 1])
     Traceback (most recent call last):
         ...
     ValueError: two labels are one number of double precision; recode them
     """
-    found = plain_array(values)
+    try:
+        given = np.asarray(values, dtype=object if isinstance(values, (list, tuple)) else None)
+        given = given if isinstance(values, np.ndarray) or given.dtype.kind != "U" else np.asarray(values, dtype=object)
+    except Exception:  # numbers of a type that NumPy does not have
+        given = np.array(list(values), dtype=object)
+    if given.dtype != object:
+        return given
+    labels = given.reshape(-1).tolist()
+    if any(isinstance(value, (list, tuple, dict, set, np.ndarray)) for value in labels):
+        raise ValueError(f"{name} must be single values, one each, got lists or rows of unequal lengths; flatten them")
+    found = plain_array(labels)
+    if found.dtype.kind in "if" and all(isinstance(value, (float, np.floating)) for value in labels):
+        found = found.astype(np.float64)
+    elif found.dtype.kind == "f" and all(
+        isinstance(value, (int, np.integer)) and 0 <= value < 2**64 for value in labels
+    ):
+        found = np.array(list(map(int, labels)), dtype=np.uint64)
     if found.dtype.kind == "f":
-        told = {value for value in values if not is_missing(value)}
+        told = {value for value in labels if not is_missing(value)}
         if len(told) > len(set(found[~np.isnan(found)].tolist())):
             raise ValueError("two labels are one number of double precision; recode them")
-    return found
+    return found.reshape(given.shape)
 
 
 def plain_array(values: Iterable[Any]) -> NDArray[Any]:

@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from epsworth.coverage import CoverageError, encode, fit_base, loo
+from epsworth.tables import read_table
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,80 @@ def test_tables_become_rows_in_the_unit_ball():
     assert lengths.max() == pytest.approx(1)
     np.testing.assert_allclose(found.X[:, 1:4].sum(axis=1), found.X[:, 4])
     assert encode(table.to_pandas(), "ok").names == found.names
+
+
+NUL = chr(0)
+
+
+@pytest.mark.parametrize(
+    ("values", "titles"),
+    [
+        (["a", "a" + NUL, "a"], ["a", "'a\\x00'"]),
+        ([1, "1", 1], ["'1'", "1"]),
+        ([True, "True", True], ["'True'", "True"]),
+        ([True, 1, "x"], ["1", "True", "x"]),
+        ([None, "(missing)", "b"], ["'(missing)'", "(missing)", "b"]),
+        ([1, 1.0, "b"], ["1", "b"]),
+        ([2**53, 2**53 + 1, "b"], ["9007199254740992", "9007199254740993", "b"]),
+        (["NA", "", " "], ["", " ", "NA"]),
+    ],
+)
+@pytest.mark.parametrize("hold", ["polars", "pandas", "array"])
+def test_distinct_values_are_distinct_categories(values, titles, hold):
+    if hold == "polars":
+        table = pl.DataFrame({"a": pl.Series(values, dtype=pl.Object), "t": [0, 1, 1]})
+    elif hold == "pandas":
+        table = pd.DataFrame({"a": pd.Series(values, dtype=object), "t": [0, 1, 1]})
+    else:
+        table = np.array([values, ["no", "yes", "yes"]], dtype=object).T
+    name = "x0" if hold == "array" else "a"
+    found = encode(table, "x1" if hold == "array" else "t")
+    assert found.names[:-1] == tuple(f"{name}={title}" for title in titles)
+    assert np.count_nonzero(found.X, axis=1).tolist() == [2, 2, 2]
+    assert len(np.unique(found.X, axis=0)) == len(titles)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([[1], [2], [3]]), pl.Series([{"a": 1}, {"a": 2}, {"a": 3}]), pl.Series([b"a", b"b", b"c"]),
+        pl.Series([[1], [2], [3]], dtype=pl.Array(pl.Int64, 1)), pd.Series([[1], [2], [3]]),
+        pd.Series([(1,), (2,), (3,)]),
+        pd.Series([{1}, {2}, {3}]), pd.Series([1j, 2j, 3j]), pd.Series([1j, "a", None], dtype=object),
+        pa.chunked_array([[[1], [2], [3]]]), pa.chunked_array([[{"a": 1}, None, {"a": 2}]]),
+    ],
+    ids=lambda column: str(getattr(column, "dtype", getattr(column, "type", None))),
+)  # fmt: skip
+def test_columns_of_nested_or_complex_values_are_refused_by_name(column):
+    of = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
+    for named, sentence in (("a", "column 'a' holds lists"), ("t", "target 't' holds lists")):
+        other = {"a": "t", "t": "a"}[named]
+        with pytest.raises(CoverageError, match=sentence):
+            encode(of({named: column, other: [0, 1, 1]}), "t")
+
+
+def test_truths_and_numbers_of_a_target_are_two_labels():
+    table = pd.DataFrame({"a": [1, 2, 3], "t": pd.Series([True, 1, 0], dtype=object)})
+    with pytest.raises(CoverageError, match="must hold two different labels, got 3"):
+        encode(table, "t")
+    assert encode(table.iloc[1:], "t").y.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize("entry", ["inf", "-Infinity", "1" * 400, "1e999"])
+def test_numbers_that_are_not_finite_are_not_called_missing(tmp_path, entry):
+    lines = ["a,t", *(f"{i},{i % 2}" for i in range(60)), f"{entry},1", "3,0"]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    with pytest.raises(CoverageError, match=r"^column 'a', row 60 is not finite, or too large") as caught:
+        encode(read_table(tmp_path / "table.csv", {"a": "number or truth"}), "t")
+    assert entry not in str(caught.value)
+    for table in (
+        pl.DataFrame({"a": [1.0, float("inf")], "t": [0, 1]}),
+        pd.DataFrame({"a": pd.Series([1, 10**400], dtype=object), "t": [0, 1]}),
+    ):
+        with pytest.raises(CoverageError, match=r"^column 'a', row 1 is not finite"):
+            encode(table, "t")
+    with pytest.raises(CoverageError, match=r"^target 't', row 1 is not finite"):
+        encode(pl.DataFrame({"a": [1, 2], "t": [0.0, float("inf")]}), "t")
 
 
 @pytest.mark.parametrize(

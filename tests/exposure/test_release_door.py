@@ -8,6 +8,8 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from coverage_worlds import world
 
@@ -103,6 +105,126 @@ def test_a_label_that_is_none_counts_as_the_first_class(odd, classes):
         assert list(positives(y, 4, classes)) == [True, False, True, False]
     assert not positives([NAN] * 4, 4, classes).any()
     assert list(positives(pd.Series([1, None], dtype="Int64"), 2, (-1, 1))) == [True, False]
+
+
+TYPED = {
+    "numpy": np.array,
+    "masked": lambda values: np.ma.array(values, mask=False),
+    "pandas": pd.Series,
+    "nullable": lambda values: pd.Series(pd.array(values)),
+    "pandas of Arrow": lambda values: pd.Series(pa.array(values), dtype=pd.ArrowDtype(pa.array(values).type)),
+    "category": lambda values: pd.Series(values, dtype="category"),
+    "index": pd.Index,
+    "polars": pl.Series,
+    "Arrow": pa.array,
+    "chunks": lambda values: pa.chunked_array([values[:1], values[1:]]),
+    "dictionary": lambda values: pa.array(values).dictionary_encode(),
+}
+TEXTS = TYPED | {
+    "polars of categories": lambda values: pl.Series(values, dtype=pl.Categorical),
+    "enumeration": lambda values: pl.Series(values, dtype=pl.Enum(sorted(set(values)))),
+}
+UNTYPED = {
+    "list": list,
+    "tuple": tuple,
+    "objects": lambda values: np.array([*values, None], dtype=object)[:-1],
+    "pandas of objects": lambda values: pd.Series(list(values), dtype=object),
+    "polars of objects": lambda values: pl.Series(values, dtype=pl.Object),
+}
+
+
+@pytest.mark.parametrize("hold", TEXTS.values(), ids=TEXTS)
+def test_texts_are_refused_for_classes_that_are_numbers_in_every_typed_column(hold):
+    with pytest.raises(
+        CoverageError, match=r"^y is of type .*, the declared classes are \(0, 1\); declare those of y$"
+    ):
+        positives(hold(["0", "1", "1"]), 3, (0, 1))
+    assert list(positives(hold(["0", "1", "1"]), 3, ("0", "1"))) == [False, True, True]
+
+
+@pytest.mark.parametrize("hold", TYPED.values(), ids=TYPED)
+@pytest.mark.parametrize("labels", [[0, 1, 1], [0.0, 1.0, 1.0], [False, True, True]])
+def test_numbers_are_refused_for_classes_that_are_texts_in_every_typed_column(hold, labels):
+    with pytest.raises(CoverageError, match=r"^y is of type .*, the declared classes are \('0', '1'\)"):
+        positives(hold(labels), 3, ("0", "1"))
+    for classes in ((0, 1), (0.0, 1.0), (False, True), (np.int64(0), np.float32(1))):
+        assert list(positives(hold(labels), 3, classes)) == [False, True, True]
+
+
+@pytest.mark.parametrize("hold", UNTYPED.values(), ids=UNTYPED)
+def test_where_no_type_is_declared_a_label_is_what_it_spells(hold):
+    """Nothing may be refused there, and a model of no positives would be a wrong one."""
+    for labels in (["0", "1", "1"], [0, 1, 1], [0.0, 1.0, 1.0], [np.int8(0), np.float64(1), Decimal(1)]):
+        for classes in ((0, 1), ("0", "1"), (0.0, 1.0)):
+            assert list(positives(hold(labels), 3, classes)) == [False, True, True]
+    for classes in (("False", "True"), ("false", "true")):
+        assert list(positives(hold([False, True, None]), 3, classes)) == [False, True, False]
+    assert list(positives(hold(["1", "01", 1]), 3, ("1", "01"))) == [False, True, False]
+
+
+SINGLE = {
+    "numpy": lambda values: np.array(values, dtype=np.float32),
+    "pandas": lambda values: pd.Series(values, dtype="float32"),
+    "nullable": lambda values: pd.Series(values, dtype="Float32"),
+    "pandas of Arrow": lambda values: pd.Series(values, dtype="float[pyarrow]"),
+    "category": lambda values: pd.Series(values, dtype="float32").astype("category"),
+    "polars": lambda values: pl.Series(values, dtype=pl.Float32),
+    "Arrow": lambda values: pa.array(values, type=pa.float32()),
+}
+
+
+@pytest.mark.parametrize("hold", SINGLE.values(), ids=SINGLE)
+def test_labels_of_single_precision_are_those_that_were_declared(hold):
+    assert list(positives(hold([0.2, 0.1, 0.1]), 3, (0.2, 0.1))) == [False, True, True]
+    assert list(positives(hold([0.2, None, 0.1]), 3, (0.2, 0.1))) == [False, False, True]
+    with pytest.raises(
+        CoverageError, match=r"^y is of type .*, to which the declared classes .* are one; recode them$"
+    ):
+        positives(hold([2**24, 2**24]), 2, (2**24, 2**24 + 1))
+
+
+@pytest.mark.parametrize("hold", TYPED.values(), ids=TYPED)
+def test_whole_numbers_beyond_doubles_are_told_apart_or_refused(hold):
+    big = [2**53, 2**53 + 1]
+    assert list(positives(hold(big), 2, tuple(big))) == [False, True]
+    assert list(positives(hold(big), 2, (0, 2.0**53))) == [True, False]
+    with pytest.raises(CoverageError, match=r"to which the declared classes .* are one"):
+        positives(hold([2.0**53, 2.0**53]), 2, tuple(big))
+    for held in UNTYPED.values():
+        assert list(positives(held([2.0**53, big[1], np.int64(big[1]), np.float64(big[0])]), 4, tuple(big))) == [
+            False, True, True, False,
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("classes", [(0, 1), ("a", "b")])
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["2020", "2021"], dtype="M8[D]"), pd.Series(pd.to_datetime(["2020", "2021"])), pl.Series([[1], [2]]),
+        pa.array([{"a": 1}, {"a": 2}]), np.array([1j, 1]), np.array([b"a", b"b"]), pl.Series([b"a", b"b"]),
+        pd.Series(pd.interval_range(0, 2)),
+    ],
+    ids=lambda y: str(getattr(y, "dtype", getattr(y, "type", None))),
+)  # fmt: skip
+def test_labels_of_other_types_are_refused_by_their_type(y, classes):
+    with pytest.raises(CoverageError, match=r"^y is of type .*, the declared classes are"):
+        positives(y, 2, classes)
+
+
+def test_decimals_and_gaps_are_labels_like_others():
+    for y in (pl.Series([Decimal("0.1"), Decimal("0.2"), None]), pa.array([Decimal("0.1"), Decimal("0.2"), None])):
+        assert list(positives(y, 3, (0.2, 0.1))) == [True, False, False]
+        assert list(positives(y, 3, (0.1, 0.2))) == [False, True, False]
+    for y in (pl.Series([None, None]), pa.nulls(2), [None, None]):
+        assert not positives(y, 2, (0, 1)).any()
+
+
+def test_the_analysis_tells_labels_apart_as_they_are():
+    one, other = np.where(Y > 0, 2**53 + 1, 2**53), np.where(Y > 0, 1, 0)
+    for hold in (np.array, list, pd.Series, pl.Series):
+        assert np.array_equal(fit_base(X, hold(one.tolist()), 0.1), fit_base(X, other, 0.1))
+    with pytest.raises(CoverageError, match="y must hold two different labels, got 3"):
+        fit_base(X, [1, *one[1:].tolist()], 0.1)
 
 
 @pytest.mark.parametrize(("X", "sentence"), [

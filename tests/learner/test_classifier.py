@@ -7,7 +7,9 @@ import math
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.linear_model import LogisticRegression
@@ -21,8 +23,11 @@ from epsworth.learner import (
     Client,
     LatticeConfig,
     LDPClassifier,
+    Number,
     TableClassifier,
+    TableConfig,
     expected_accuracy,
+    learn_table,
     simulate,
 )
 from epsworth.learner.smoothing import WIDTHS, best_width, gaussian, interpolate, smoothed, squared_weights
@@ -202,6 +207,32 @@ def test_frames_keep_their_names():
         model.predict(frame.select("b", "a"))
 
 
+EXACT = [(0.5, 2**53, 2**53 + 1), (-1, 2**63 + 1), ("a", "a\0"), (False, True), (2**70, 2**70 + 1)]
+
+
+@pytest.mark.parametrize("classes", EXACT, ids=range(len(EXACT)))
+def test_labels_come_back_as_they_were_declared(classes):
+    """Doubles make one label of two, and arrays of texts cut one that ends in NUL."""
+    x = np.repeat((np.arange(len(classes)) + 0.5) / len(classes), 50)[:, None]
+    y = [label for label in classes for _ in range(50)]
+    cells = LatticeConfig(box=(0, 1), m=len(classes), epsilon=30, classes=classes, mechanism="krr")
+    learnt = Classifier.from_aggregate(simulate(cells, x, y, 0, users=10**6), None)
+    assert learnt.predict(x).tolist() == learnt.certificate(x).label.tolist() == y
+    table = learn_table(TableConfig([Number("a", 0, 1)], classes, 30, 3000), x.repeat(20, axis=0), sorted(y * 20), 0)
+    assert set(table.predict(x).tolist()) <= set(classes)
+    assert table.classes_.tolist() == list(classes)
+
+
+@pytest.mark.parametrize("given", [
+    pl.Series(["no", "yes"]), pl.Series(["no", "yes"]).to_arrow(), pd.Series(["no", "yes"]), np.array(["no", "yes"]),
+    pd.Index(["no", "yes"]), pd.Categorical(["no", "yes"]), pd.Series(["no", "yes"], dtype="category"),
+    pa.chunked_array([["no"], ["yes"]]),
+], ids=range(8))  # fmt: skip
+def test_classes_are_columns_of_any_library(given):
+    assert LatticeConfig(box=(0, 1), m=2, epsilon=1, classes=given).classes == ("no", "yes")
+    assert TableConfig([Number("a", 0, 1)], given, 1, 300).classes == ("no", "yes")
+
+
 def test_bad_requests_are_refused():
     config = LatticeConfig(box=(0, 1), m=4, epsilon=1)
     with pytest.raises(ValueError, match="too few reports"):
@@ -210,7 +241,7 @@ def test_bad_requests_are_refused():
     with pytest.raises(ValueError, match="smoothing must be"):
         Classifier.from_aggregate(sums, "lepski")
     model = Classifier.from_aggregate(sums)
-    with pytest.raises(ValueError, match="missing or infinite"):
+    with pytest.raises(ValueError, match="row 0, x0: the value is missing or no number"):
         model.predict([[math.nan]])
     with pytest.raises(ValueError, match="z-scores belong to"):
         Classifier.from_aggregate(sums, None).z_scores([[0.5]])

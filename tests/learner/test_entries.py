@@ -16,9 +16,23 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from epsworth.exact.testing import ReplayableWords
-from epsworth.learner import Aggregator, Category, Client, LatticeConfig, Number, ScoreAudit, TableConfig, report_file
+from epsworth.learner import (
+    Aggregator,
+    Category,
+    Classifier,
+    Client,
+    LatticeConfig,
+    LDPClassifier,
+    Number,
+    ScoreAudit,
+    TableConfig,
+    expected_accuracy,
+    report_file,
+    simulate,
+)
 from epsworth.learner.entries import Values, number_of
 from epsworth.learner.report_files import draw
 
@@ -122,6 +136,116 @@ def test_frames_of_all_kinds_are_reported(frame, known):
     found = TABLE_ROUND.admitted(frame, ["1", "2"])
     assert ["".join(str(int(one)) for one in row) for row in found.known] == known
     assert Aggregator(TABLE_ROUND).add(Client(TABLE_ROUND).reports(frame, ["1", None])) == 2
+
+
+ASKED = {
+    outside: LatticeConfig(box=(0, 3), d=2, m=3, classes=(1, 2, 3), epsilon=1, outside=outside)
+    for outside in ("clip", "zero", "refuse")
+}  # fmt: skip
+SPELT = ["3_0", "３０", "30\xa0", "1,5", "2.0", " 2 ", "1e400", "inf", np.True_, False, b"2", 2**70, "2", "02", np.inf]
+
+
+@given(st.lists(st.tuples(*[st.sampled_from([*ODD, *SPELT, 1, 2, 0])] * 3), min_size=1, max_size=4))
+def test_what_a_client_counts_is_what_an_experiment_takes(rows):
+    """Every row that a client reports as nowhere is named, and no other, by whatever looks at it."""
+    X, y = [list(row[:2]) for row in rows], [row[2] for row in rows]
+    for one in ("clip", "zero"):
+        asked, found = ASKED[one], ASKED[one].admitted(X, y)
+        unusable = LatticeConfig.admitted(ASKED["clip"], X, y).outside
+        if unusable.any():
+            with pytest.raises(ValueError, match=r"row \d[:,]") as refused:
+                asked.users(X, y)
+            assert str(refused.value)[4] in [str(row) for row in np.flatnonzero(unusable)]
+        else:
+            assert all((a == b).all() for a, b in zip(asked.users(X, y), found, strict=True))
+    outside = ASKED["zero"].admitted(X, y).outside
+    for ask in (ASKED["refuse"].users, ASKED["refuse"].admitted, Client(ASKED["refuse"]).reports):
+        if outside.any():
+            with pytest.raises(ValueError, match=r"row \d"):
+                ask(X, y)
+        else:
+            ask(X, y)
+
+
+NO_NUMBERS = ["9_9", "９９", "9\u2007", "9\xa0", True, np.False_, None, pd.NA, "", "nine", [9], 9j, Decimal("nan")]
+
+
+@pytest.mark.parametrize("odd", NO_NUMBERS, ids=range(len(NO_NUMBERS)))
+def test_what_is_no_number_is_named_at_every_door(odd, tmp_path):
+    x = np.random.default_rng(0).random((200, 2)) * 100
+    asked = LatticeConfig(box=(0, 100), d=2, m=3, epsilon=9, names=["age", "bmi"])
+    model = Classifier.from_aggregate(simulate(asked, x, x[:, 0] > 50, 0))
+    fitted = LDPClassifier(9, bounds=(0, 100)).fit(x, x[:, 0] > 50)
+    objects = np.array([[9, 50], [9, 50]], dtype=object)
+    objects[1, 0] = odd
+    frame = pd.DataFrame({"age": pd.Series([9, odd], dtype=object), "bmi": [50, 50]})
+    for table in ([[9, 50], [odd, 50]], objects, frame):
+        for ask in (
+            model.predict, model.decision_function, model.certificate, lambda t: asked.users(t, [0, 1]),
+            lambda t: simulate(asked, t, [0, 1], 0),
+            lambda t: expected_accuracy(asked, t, [0, 1], users=9, rng=0, runs=1),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match="row 1, age: the value is missing or no number"):
+                ask(table)
+        own = table.to_numpy() if isinstance(table, pd.DataFrame) else table
+        for predict in (fitted.predict, lambda t: LDPClassifier(9, bounds=(0, 100)).fit(t, [0, 1])):
+            with pytest.raises((ValueError, TypeError)):
+                predict(own)
+    truths = pl.DataFrame({"age": [True, False], "bmi": [1.0, 2.0]})
+    for table in (truths, truths.to_pandas(), truths.to_arrow(), truths.to_numpy() > 0):
+        with pytest.raises(ValueError, match="row 0, age"):
+            model.predict(table)
+
+
+def test_tables_of_every_library_are_read_alike():
+    frame = pl.DataFrame({"age": [30, None, 250], "bmi": [20.5, 30, 40]})
+    asked = LatticeConfig(box=(0, 100), d=2, m=3, epsilon=9, names=["age", "bmi"])
+    text = frame.with_columns(pl.col("age").cast(pl.String))
+    whole = [[0.3, 0.205], [1.0, 0.4]]
+    forms = [frame, frame.to_pandas(), frame.to_arrow(), text, text.to_pandas(), text.to_arrow(), frame.rows(),
+             frame.to_pandas().convert_dtypes(), frame.to_pandas(use_pyarrow_extension_array=True),
+             frame.with_columns(pl.col("age").cast(pl.Decimal(10, 2))), frame.to_numpy()]  # fmt: skip
+    for form in forms:
+        for y in ([0, 1, 1], ["0", "1", "1"], pl.Series(["0", "1", "1"]).to_arrow(), pd.Series([0, 1, 1.0])):
+            found = asked.admitted(form, y)
+            assert found.unit[[0, 2]].tolist() == whole
+            assert found.label[[0, 2]].tolist() == [0, 1]
+            assert found.outside.tolist() == [False, True, False]
+            with pytest.raises(ValueError, match="row 1, age: the value is missing"):
+                asked.users(form, y)
+    for form in (frame.to_arrow().rename_columns(["age", "sex"]), frame.to_arrow().select(["bmi", "age"])):
+        with pytest.raises(ValueError, match=r"X has the columns .* but the configuration's features are age, bmi"):
+            asked.admitted(form, [0, 1, 1])
+    for y in (frame, frame.to_pandas()[["age"]], frame.to_arrow(), np.zeros((3, 1))):
+        with pytest.raises(ValueError, match="y must be one label per row"):
+            asked.admitted(frame, y)
+    for form in (frame.lazy(), csr_matrix(np.eye(3))):
+        with pytest.raises(ValueError, match=r"call \.(collect|toarray)\(\)"):
+            asked.admitted(form, [0, 1, 1])
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("classes", [(0, 1), ("0", "1"), (False, True), (0.0, 1.0)])
+@pytest.mark.cases(1)
+def test_where_records_are_refused_files_are_read_as_elsewhere(tmp_path, classes, ending):
+    """A whole-number class is counted, and what spells no number is named, by the same reader."""
+    asked = LatticeConfig(box=(0, 100), d=2, m=3, classes=classes, epsilon=1, outside="refuse", names=["age", "bmi"])
+    path, out = tmp_path / f"t.{ending}", tmp_path / "r.ldp"
+
+    def written(cells):
+        if ending == "csv":
+            path.write_text("age,bmi,y\n" + "".join(f"{cell},20,{n}\n" for n, cell in enumerate(cells)))
+        else:
+            told = [json.dumps(cell) if isinstance(cell, str) else str(cell) for cell in cells]
+            path.write_text("".join(f'{{"age": {cell}, "bmi": 20, "y": {n}}}\n' for n, cell in enumerate(told)))
+        return path
+
+    assert report_file(asked, written([30, "4e1"]), out, "y") == 2
+    for odd in ("3_0", "３０", "30\u00a0", "true", "x", ""):
+        with pytest.raises(ValueError, match="row 1, age: the value is missing or no number"):
+            report_file(asked, written([30, odd]), tmp_path / "s.ldp", "y", again=True)
+    with pytest.raises(ValueError, match="row 2: its label is not one of the declared classes"):
+        report_file(asked, written([30, 31, 32]), tmp_path / "s.ldp", "y", again=True)
 
 
 @pytest.mark.skipif(not hasattr(np, "dtypes") or not hasattr(np.dtypes, "StringDType"), reason="NumPy 2 brings it")

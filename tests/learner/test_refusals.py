@@ -105,16 +105,20 @@ def test_labels_without_an_order_are_refused_by_row(classes, bad):
         Client(config).reports([[0.1], [0.2], [0.3]], y)
     y[1] = classes[0]
     assert config.label_numbers(y).tolist() == [1, 0, 0]
-    with pytest.raises(ValueError, match="y must be one label per row"):
+    with pytest.raises(ValueError, match="row 0: its label is not one of the declared classes"):
         config.label_numbers([[classes[0]], [classes[1], classes[0]]])
+    for shape in ((3, 1), (1, 3)):
+        with pytest.raises(ValueError, match="y must be one label per row"):
+            config.label_numbers(y.reshape(shape))
 
 
-@pytest.mark.parametrize("secret", ["hunter2", {"hunter2": 1}, [7, 8, 9], 10**400])
+@pytest.mark.parametrize("secret", ["hunter2", {"hunter2": 1}, [7, 8, 9], 10**400], ids=range(4))
 def test_refused_points_are_not_shown(secret):
     """What a client refuses may be private: neither the message nor its causes show it."""
     client = Client(LatticeConfig(box=(0, 1), m=8, epsilon=1, outside="refuse"))
-    for ask in (lambda: client.report([secret], 1), lambda: client.reports([[0.5], [secret]], [0, 1])):
-        with pytest.raises(ValueError, match="X must") as refused:
+    asks = (lambda: client.report([secret], 1), lambda: client.reports([[0.5], [secret]], [0, 1]))
+    for row, ask in enumerate(asks):
+        with pytest.raises(ValueError, match=rf"row {row}(, x0: the value is missing| lies outside)") as refused:
             ask()
         assert "hunter2" not in str(refused.value)
         assert "hunter2" not in repr(refused.value.__cause__)

@@ -353,12 +353,11 @@ def test_bad_boxes_are_refused(box):
         LatticeConfig(box=box, m=4, epsilon=1)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_missing_and_infinite_values_are_refused_without_showing_others(value):
+def test_missing_values_are_refused_without_showing_others():
     """By simulation always, by a client only where it was configured to refuse."""
-    c, X, y = config(outside="refuse"), [[0.5, 0.5], [value, 0.5]], [0, 1]
+    c, X, y = config(outside="refuse"), [[0.5, 0.5], [math.nan, 0.5]], [0, 1]
     for ask in (lambda: Client(c).reports(X, y), lambda: simulate(config(), X, y, np.random.default_rng(0))):
-        with pytest.raises(ValueError, match="row 1, x0: the value is missing or infinite"):
+        with pytest.raises(ValueError, match="row 1, x0: the value is missing or no number"):
             ask()
 
 
@@ -372,12 +371,23 @@ def test_points_outside_the_box_are_clipped_hidden_or_refused():
         config(outside="refuse").users(X, [0, 1])
 
 
+@pytest.mark.parametrize("far", [math.inf, -math.inf, 10**400, -(10**400)], ids=["inf", "-inf", "huge", "-huge"])
+def test_infinite_values_lie_outside_the_box(far):
+    X, y = [[0.5, 0.5], [far, 0.5]], [0, 1]
+    assert config(outside="clip").users(X, y).unit.tolist() == [[0.5, 0.5], [float(far > 0), 0.5]]
+    assert config(outside="zero").users(X, y).outside.tolist() == [False, True]
+    for ask in (lambda c: Client(c).reports(X, y), lambda c: simulate(c, X, y, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match="row 1 lies outside the box"):
+            ask(config(outside="refuse"))
+
+
 def test_unknown_labels_and_wrong_shapes_are_refused():
-    for y in ([0, 2], [0, math.nan], ["0", "1"]):
+    for y in ([0, 2], [0, math.nan], ["0", "no"], ["0", "１"], ["0", "1_"]):
         with pytest.raises(ValueError, match=r"row \d: its label is not one of the declared classes"):
             config().users([[0.1, 0.1], [0.2, 0.2]], y)
-    with pytest.raises(ValueError, match="X must have shape"):
-        config().users([[0.1]], [0])
+    for X in ([[0.1]], np.array([[0.1]]), [[0.1, 0.2, 0.3]], [0.1, 0.2]):
+        with pytest.raises(ValueError, match=r"X must have (shape|2 values)"):
+            config().users(X, [0])
     with pytest.raises(ValueError, match="X has 1 rows but y has 2"):
         config().users([[0.1, 0.1]], [0, 1])
 

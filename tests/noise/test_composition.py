@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import tracemalloc
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.signal import fftconvolve
@@ -103,6 +105,37 @@ def test_more_releases_than_memory_has_room_for_leave_the_gaussian():
     assert wide.advice.startswith("No noise that was tried keeps this constraint with this delta; not tried were ")
     assert "laplace" in wide.advice
     assert "takes more memory than 1 GB; ask about fewer" in wide.advice
+
+
+@pytest.mark.parametrize("delta", [1e-279, 1e-290, 1e-300, 2.3e-308, 5e-324])
+@pytest.mark.parametrize("releases", [1, 7, 100_000, 1 << 20])
+def test_a_gaussian_keeps_an_epsilon_however_small_delta_is(delta, releases):
+    """The true delta at what is listed, to 60 digits, is no larger than asked, and is at hardly less."""
+    gaussian = Boosted("gaussian", 2.551, 1.0, Absolute(5.0), 1.0)
+    epsilon = composed_epsilon(gaussian, delta, releases)
+    with mpmath.workdps(60):
+        r = mpmath.sqrt(releases) / mpmath.mpf(2.551)
+
+        def truth(e):
+            return mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
+
+        assert truth(mpmath.mpf(epsilon)) <= mpmath.mpf(delta) < truth(mpmath.mpf(epsilon) * mpmath.mpf("0.99"))
+    if delta >= 1e-290:  # where the search has masses that it resolves, too
+        wide = Boosted("gaussian", 2.551, 1.0, Absolute(5.0), math.sqrt(releases))
+        assert super(Boosted, wide).epsilon(delta) == pytest.approx(epsilon, rel=1e-2)
+
+
+@pytest.mark.parametrize("releases", [1, 100_000])
+def test_noise_that_is_left_out_for_a_tiny_delta_was_not_tried(releases):
+    ranked = noise.cheapest(5, confidence=0.95, delta=1e-300, releases=releases)
+    assert math.isfinite(ranked.named("gaussian").epsilon)
+    assert ranked.advice.startswith("Take ")
+    assert all(why.startswith("was not tried: ") or "different supports" in why for why in ranked.left_out.values())
+    assert "masses below 1e-280 are not resolved" in ranked.left_out["discrete_gaussian"]
+    lost = noise.cheapest(
+        5, confidence=0.95, delta=1e-300, releases=releases, region="relative", offset=1, answers=[0, 1]
+    )
+    assert all("not tried" in why or "supports" in why for why in lost.left_out.values())
 
 
 @pytest.mark.slow

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import decimal
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.tree import DecisionTreeClassifier
 
-from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, WorldModels
+from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, ResponseServer, WorldModels, pool
+from epsworth.pac.adapters.adapter import MeanMechanism
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
+from epsworth.pac.model_files import load_model
+from epsworth.pac.pool import check_pool
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 
@@ -174,6 +179,105 @@ def test_entries_that_are_masked_are_not_read():
             PACPrivatizer("mean", MI(0.1), worlds=8).fit(X, **given)
 
 
+def hiding(values):
+    return np.ma.array(values, mask=[True] + [False] * (len(values) - 1))
+
+
+HIDDEN = r"^row \d+, the output: an entry is masked, that is missing"
+IMAGINARY = "^the output must be real numbers, got complex ones"
+
+
+class Given(MeanMechanism):
+    """The mean, as whatever the test makes of it; by moments where it says so."""
+
+    at: ClassVar = {}
+
+    def output(self, X, y):
+        return self.at.get("output", np.asarray)(X.mean(axis=0))
+
+    def moments(self, X, y):
+        return self.at.get("moments", np.asarray)(X) if self.at.get("sums") else None
+
+    def from_moments(self, means, count):
+        return self.at.get("from_moments", np.asarray)(means)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (hiding, HIDDEN),
+        (lambda mean: [hiding(mean), hiding(mean)], HIDDEN),
+        (lambda mean: [mean[0], [np.ma.masked][0]], HIDDEN),
+        (lambda mean: np.fft.rfft(mean), IMAGINARY),
+        (lambda mean: mean.astype(complex), IMAGINARY),
+        (lambda mean: [mean[0], 1j], IMAGINARY),
+        (lambda mean: np.array([mean[0], 1j], dtype=object), IMAGINARY),
+        (lambda mean: pd.Series(mean.astype(complex)), IMAGINARY),
+    ],
+)
+def test_outputs_that_hide_or_lose_something_are_refused(make, told):
+    with pytest.raises(ValueError, match=told):
+        fit(function=lambda rows: make(rows.mean(axis=0)))
+
+
+@pytest.mark.parametrize(("make", "told"), [(hiding, "an entry is masked"), (lambda v: v * 1j, "got complex ones")])
+@pytest.mark.parametrize("where", ["reference", "moments", "from_moments", "output"])
+def test_what_adapters_give_hides_nothing_either(monkeypatch, make, told, where):
+    monkeypatch.setattr(Given, "at", {where: make, "sums": where != "output"})
+    start = (make if where == "reference" else np.asarray)(X.mean(axis=0))
+    if where == "moments" and make is hiding:  # a mask for rows, not for an output
+        make = Given.at["moments"] = lambda rows: np.ma.array(rows, mask=rows > 1)
+    with pytest.raises(ValueError, match=told if where != "output" else "the algorithm failed in every world"):
+        PACPrivatizer(None, MI(1.0), worlds=8, adapter=lambda estimator, X, y: Given(start, mean)).fit(X)
+    monkeypatch.setattr(Given, "at", {"sums": where != "output"})
+    PACPrivatizer(None, MI(1.0), worlds=8, adapter=lambda estimator, X, y: Given(X.mean(axis=0), mean)).fit(X)
+
+
+def test_worlds_whose_output_hides_something_have_failed():
+    """A refusal there would tell of the world."""
+    rare = np.vstack([X, [[50.0, 0.0]]])
+
+    def algorithm(rows):
+        found = rows.mean(axis=0)
+        return hiding(found) if len(rows) < 13 and rows[:, 0].max() == 50 else found
+
+    trials = PACPrivatizer(algorithm, MI(1.0), worlds=8).fit(rare).trials_
+    assert 0 < trials.failed.sum() < 8
+    np.testing.assert_array_equal(trials.outputs[trials.failed], np.tile(rare.mean(axis=0), (trials.failed.sum(), 1)))
+
+
+def test_masks_without_hidden_entries_hide_nothing():
+    plain = PACPrivatizer(mean, MI(1.0), worlds=8, worlds_seed=1).fit(X)
+    masked = PACPrivatizer(
+        lambda rows: np.ma.array(rows.mean(axis=0), mask=False), MI(1.0), worlds=8, worlds_seed=1
+    ).fit(X)
+    np.testing.assert_array_equal(masked.trials_.outputs, plain.trials_.outputs)
+
+
+@pytest.mark.parametrize(("score", "told"), [(np.ma.masked, "scorer: an entry is masked"), (1j, "scorer must be real")])
+def test_scores_and_weights_hide_nothing_either(score, told):
+    fitted = fit()
+    with pytest.raises(ValueError, match=told):
+        fitted.simulate_utility(lambda released: score, 4)
+    with pytest.raises(ValueError, match=told):
+        PACPrivatizer(mean, MI(1.0), worlds=8, noise="task", scorer=lambda released: score).fit(X)
+    for weights in (np.ma.array([1.0, 1.0], mask=[True, False]), np.array([1.0, 1j])):
+        with pytest.raises(ValueError, match=r"weights: an entry is masked|weights must be real numbers"):
+            PACPrivatizer(mean, MI(1.0), worlds=8, weights=weights).fit(X)
+
+
+def test_models_that_hide_labels_are_refused(tmp_path):
+    models = [lambda X: np.zeros(len(X), int), lambda X: np.ma.array(np.zeros(len(X), int), mask=True)]
+    members = np.array([[True, False], [False, True]])
+    with (
+        ResponseServer(
+            models, members, MI(1.0), classes=[0, 1], fallback="votes", per_query=0.1, ledger=tmp_path / "a"
+        ) as server,
+        pytest.raises(ValueError, match=r"^row 0, what model 1 gives: an entry is masked"),
+    ):
+        server.answer([[0.0]])
+
+
 @pytest.mark.parametrize("hold", [list, pl.Series, pa.array, lambda values: np.array(values, dtype=object)])
 def test_labels_are_labels_whatever_holds_them(hold):
     truths = (X[:, 0] > 0).tolist()
@@ -185,6 +289,108 @@ def test_labels_are_labels_whatever_holds_them(hold):
         np.testing.assert_array_equal(found.trials_.outputs, plain.trials_.outputs)
     with pytest.raises(ValueError, match="two labels are one number of double precision"):
         fit(y=np.array([0, 2**70, 2**70 + 1] * 4, dtype=object))
+
+
+HOLDERS = {
+    "list": list,
+    "tuple": tuple,
+    "objects": lambda values: np.array([*values, None], dtype=object)[:-1],
+    "pandas": lambda values: pd.Series(list(values), dtype=object),
+    "categories": lambda values: pd.Series(list(values), dtype=object).astype("category"),
+    "polars": lambda values: pl.Series(values, dtype=pl.Object if len(set(map(type, values))) > 1 else None),
+    "column": lambda values: [[value] for value in values],
+}
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (2**53, 2**53 + 1, 1.0),
+        (2**63, 2**63 + 1, 1),
+        ("a", "a\0", "b"),
+        (b"a", b"a\0", b"b"),
+    ],
+)
+def test_three_labels_are_three_in_whatever_holds_them(hold, labels):
+    """NumPy's own reading of a list makes two of them."""
+    if hold is HOLDERS["categories"] and type(labels[0]) is int:
+        pytest.skip("pandas itself makes doubles of them")
+    held = pool.checked_labels(hold(labels * 4), 12)
+    assert held.tolist() == list(labels) * 4
+    units = check_pool(X, hold(labels * 4), None, mean)[1]
+    assert units.sizes.tolist() == [4, 4, 4]
+    assert len(set(pool.checked_labels(hold(labels * 4), 12, "groups").tolist())) == 3
+
+
+@pytest.mark.parametrize("hold", HOLDERS.values(), ids=HOLDERS)
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ((1, "1", "b"), "int, str"),
+        ((True, "1", "b"), "bool, str"),
+        ((0.1, "0.1", "b"), "float, str"),
+        ((True, 1, 0), "bool, int"),
+        ((False, 0.0, 2.5), "bool, float"),
+        ((1, "1"), "int, str"),
+        (("a", b"a"), "bytes, str"),
+    ],
+)
+def test_labels_of_two_kinds_are_refused_in_whatever_holds_them(hold, labels, told):
+    for name, given in (("y", {"y": hold(labels * (12 // len(labels)))}), ("groups", None)):
+        given = given or {"groups": hold(labels * (12 // len(labels)))}
+        if hold is HOLDERS["categories"] and {True, False} & {label for label in labels if type(label) is bool}:
+            told = "bool"  # pandas itself makes one category of True and 1
+        with pytest.raises(
+            ValueError, match=f"^{name} mixes values of the types .*{told}.*; make them all of one type"
+        ):
+            fit(**given)
+
+
+def test_an_estimator_that_takes_two_labels_for_one_is_refused():
+    """RidgeClassifier binarises labels by arrays of texts, where "a" is "a" with a trailing zero."""
+    with pytest.raises(ValueError, match="the library takes two labels for one; recode them"):
+        PACPrivatizer(RidgeClassifier(), MI(1.0), worlds=8).fit(X, ["a", "a\0", "b"] * 4)
+    found = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=8).fit(X, ["a", "a\0", "b"] * 4).release()
+    assert found.estimator_.classes_.tolist() == ["a", "a\0", "b"]
+
+
+def test_labels_that_are_lists_are_refused():
+    for labels in ([[1], [1, 2]] * 6, pl.Series([[1], [2]] * 6), pd.Series([(1,), (2,)] * 6)):
+        with pytest.raises(ValueError, match=r"^y must be single values, one each, got lists"):
+            fit(y=labels)
+
+
+def test_models_of_worlds_know_labels_by_their_values():
+    table, labels = (
+        np.repeat(np.eye(3), 8, axis=0) * 5 + np.random.default_rng(0).normal(size=(24, 3)),
+        ["a", "a\0", "b"],
+    )
+    y = np.repeat(np.array(labels, dtype=object), 8)
+    kept = WorldModels.fit(DecisionTreeClassifier(), table, y.tolist(), worlds=8, worlds_seed=1)
+    assert kept.classes.tolist() == labels
+    plain = WorldModels.fit(DecisionTreeClassifier(), table, np.repeat([0, 1, 2], 8), worlds=8, worlds_seed=1)
+    assert kept.on_pool == plain.on_pool
+    for holder in (list, pl.Series, pd.Series):
+        assert kept.accuracy(table, holder(y.tolist())) == plain.on_pool
+    with pytest.raises(ValueError, match=r"^y must hold one value per row"):
+        kept.accuracy(table, ["a"])
+
+
+def test_a_folder_of_models_holds_the_labels_or_says_that_it_cannot(tmp_path):
+    y = ["a", "a\0"] * 6
+    kept = WorldModels.fit(DecisionTreeClassifier(), X, y, worlds=8, worlds_seed=1)
+    with pytest.raises(ValueError, match="a label is neither a number nor a text that such a folder holds"):
+        kept.save(tmp_path / "a")
+    WorldModels.fit(DecisionTreeClassifier(), X, ["a", "b"] * 6, worlds=8, worlds_seed=1).save(tmp_path / "b")
+    assert WorldModels.load(tmp_path / "b").classes.tolist() == ["a", "b"]
+
+
+def test_a_released_model_keeps_its_labels_in_a_file_of_arrays(tmp_path):
+    for labels in (["a", "a\0", "b"], [1, 2**63, 2**63 + 1], [2**53, 2**53 + 1, 0]):
+        release = PACPrivatizer(LogisticRegression(), MI(1.0), worlds=8).fit(X, labels * 4).release()
+        release.save_model(tmp_path / "model.npz")
+        assert load_model(tmp_path / "model.npz").classes_.tolist() == sorted(labels)
 
 
 def test_numbers_of_a_pool_are_numbers_whatever_holds_them():

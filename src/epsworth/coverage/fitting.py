@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.glm import CoverageError, Loss, loss_named
 from epsworth.coverage.inputs import Classes, check_classes, number, numbers, positives
+from epsworth.values import label_array
 
 NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
 NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
@@ -91,12 +92,13 @@ def _signs(y: ArrayLike, count: int) -> Floats:
         raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {labels.shape}")
     if not np.isfinite(labels).all():
         raise CoverageError(f"y, row {int(np.argmin(np.isfinite(labels)))} has no label; fill or drop it first")
-    values = np.unique(labels)
+    exact = label_array(y, "y")  # doubles make one of 2**53 and 2**53 + 1
+    values = np.unique(exact)
     if len(values) != 2:
         raise CoverageError(
             f"y must hold two different labels, got {len(values)}; give a binary target, or declare its classes"
         )
-    return as_floats(np.where(labels == values[1], 1.0, -1.0))
+    return as_floats(np.where(exact == values[1], 1.0, -1.0))
 
 
 def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import operator
+import re
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -17,9 +19,13 @@ from epsworth import arrays, numerals
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.coverage.glm import CoverageError
 from epsworth.results import Result
+from epsworth.values import NUMBERS as NUMERIC
+from epsworth.values import Categories, spelling
 
 Classes = tuple[Any, Any]  # two labels, declared in public: (the one that is -1, the one that is +1)
 TEXTS, NUMBERS = "US", "biuf"
+WORDED, NUMBERED = "str(?!uct)|large_string|utf8|categorical|enum", r"u?int[0-9]|float|double|half|bool|decimal"
+WIDTHS = {"float16|half": "f2", r"float32|float($|\[)": "f4", "float64|double": "f8"}  # by what libraries call them
 NOT_PRIVATE = "computed from raw data: not private"
 
 positive = partial(numerals.positive, error=CoverageError)
@@ -156,26 +162,53 @@ def check_classes(classes: Any) -> Classes:
 def positives(y: Any, count: int, classes: Classes) -> Bools:
     """Return which labels are the second class; every other label, a missing one too, counts as the first.
 
-    What is refused depends on the type and the shape of ``y`` only.
+    What is refused depends on the declared type and the shape of ``y`` only, whatever holds it.  A list, or a column of
+    objects, declares no type: there a text counts as the number that it spells, and a number as its text.
     """
     shape = (len(y),) if isinstance(y, (list, tuple)) else getattr(y, "shape", np.shape(y))
     if tuple(shape) != (count,):
         raise CoverageError(f"y must hold one label per row, shape ({count},), got shape {tuple(shape)}")
-    if isinstance(y, (list, tuple)):
-        return np.array([_same(label, classes[1]) for label in y], dtype=bool)
-    declared = getattr(y, "dtype", None)
-    kind, kinds = getattr(declared, "kind", "O"), TEXTS if isinstance(classes[1], str) else NUMBERS
-    if kind not in kinds + "O":
-        raise CoverageError(f"y is of type {declared}, the declared classes are {classes!r}; declare those of y")
-    if isinstance(y, np.ndarray) and kind != "O":
-        return np.asarray(np.ma.filled(y == classes[1], False), dtype=bool)
-    mask = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.zeros(count, dtype=bool)
-    labels = y.data if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
-    return np.asarray(np.array([_same(label, classes[1]) for label in labels], dtype=bool) & ~mask)
+    kind, texts = _declared(y), isinstance(classes[1], str)
+    if kind and (not re.match(f"{WORDED}|{NUMBERED}", kind) or bool(re.match(WORDED, kind)) != texts):
+        raise CoverageError(f"y is of type {kind}, the declared classes are {classes!r}; declare those of y")
+    first, wanted = (label.item() if isinstance(label, np.generic) else label for label in classes)
+    if (width := next((width for name, width in WIDTHS.items() if kind and re.match(name, kind)), None)) is not None:
+        with np.errstate(all="ignore"):
+            first, wanted = (float(np.dtype(width).type(label)) for label in (first, wanted))
+        if first == wanted:
+            raise CoverageError(f"y is of type {kind}, to which the declared classes {classes!r} are one; recode them")
+    same = partial(_same, wanted=wanted, codes=None if kind else Categories([first, wanted]))
+    return np.fromiter(map(same, _listed(y)), dtype=np.bool_, count=count)
 
 
-def _same(label: Any, wanted: Any) -> bool:
+def _declared(y: Any) -> str:
+    """Return the name of the type that a column declares, of its categories where it has such; empty where none."""
+    kind = getattr(y, "dtype", getattr(y, "type", None))
+    kind = getattr(getattr(kind, "categories", None), "dtype", kind)
+    kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
+    name = str(getattr(kind, "name", kind)).lower().removeprefix("sparse[")
+    return "" if name in ("none", "object", "null") else name
+
+
+def _listed(y: Any) -> Any:
+    """Return labels one by one, as values of Python; what is masked is None."""
+    for name in ("to_pylist", "tolist", "to_list"):  # of Arrow, of NumPy and pandas, of polars
+        if hasattr(y, name):
+            return getattr(y, name)()
+    return y if isinstance(y, (list, tuple)) else np.asarray(y, dtype=object).tolist()
+
+
+def _same(label: Any, wanted: Any, codes: Categories | None) -> bool:
+    """Tell whether a label is the wanted one; a text, or a number, of no declared type by what it spells, too."""
     try:
+        if isinstance(label, (np.float64, np.integer, np.bool_)):
+            label = label.item()  # which compares whole numbers exactly
+        if isinstance(label, Decimal) and isinstance(wanted, float):
+            label = float(label)
+        if codes is not None and isinstance(label, str) != isinstance(wanted, str):
+            whole = type(label) in NUMERIC and label % 1 == 0
+            told = {str(label), spelling(label), *([str(int(label))] if whole else [])}
+            return any(codes.read(text) == wanted for text in told)
         return bool(label == wanted)
     except Exception:  # a missing value of some libraries equals nothing; other values fail in other ways
         return False

@@ -88,7 +88,8 @@ def release(
     No value is refused, since a refusal would tell two neighbours apart: rows longer than 1 are shortened to 1, a row
     with a missing or infinite value, or one that is no number, counts as zeros, and every label but the second class
     counts as the first.  What is refused depends on shapes, on the declared types of columns (texts, dates, categories,
-    complex numbers; labels that are numbers for classes that are texts) and on the declared numbers alone.
+    complex numbers; labels that are numbers for classes that are texts, or the reverse, or of a precision in which the
+    classes are one) and on the declared numbers alone.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Floats, as_floats
 from epsworth.coverage.glm import CoverageError
 from epsworth.headers import shown_name, shown_names
 from epsworth.records import as_records
-from epsworth.values import is_missing
+from epsworth.values import is_missing, items
 
 MOST_CATEGORIES = 200
+NESTED = (complex, bytes, list, tuple, dict, set, np.ndarray)
+Category = tuple[bool, Any]
 SMALLEST = 1e-307  # numbers are divided by the largest one, or by this: its inverse is finite
 
 
@@ -63,7 +66,8 @@ def encode(table: Any, target: str) -> Encoded:
     Raises
     ------
     CoverageError
-        For a target that is not there or has other than two values, and for missing values, by row.
+        For a target that is not there or has other than two values, for missing and infinite numbers, by row, and for
+        columns of lists, structures, bytes or complex numbers.
 
     Examples
     --------
@@ -90,10 +94,8 @@ def encode(table: Any, target: str) -> Encoded:
 
 
 def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
-    absent = _missing(column)
-    if absent.any():
-        raise CoverageError(f"target {name!r}, row {int(absent.argmax())} has no label; fill or drop it first")
-    labels = column.tolist()
+    labels = _kinds(column, f"target {name!r}")
+    _refuse(column, f"target {name!r}", "has no label")
     different = set(labels)
     if len(different) != 2:
         raise CoverageError(
@@ -102,17 +104,15 @@ def _labels(column: NDArray[Any], name: str) -> tuple[Floats, str]:
     try:
         positive = max(different)
     except TypeError:  # of two kinds
-        positive = max(different, key=lambda label: (str(label), type(label).__name__))
-    return np.array([1.0 if label == positive else -1.0 for label in labels]), str(positive)
+        positive = max(different, key=lambda label: (str(label[1]), type(label[1]).__name__))
+    return np.array([1.0 if label == positive else -1.0 for label in labels]), str(positive[1])
 
 
 def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floats, list[str]]:
-    absent = _missing(column)
-    truths = column.dtype == object and {type(value) for value in column[~absent]} <= {bool, np.bool_}
+    shown = f"column {shown_name(name, given)}"
+    truths = column.dtype == object and {type(value) for value in column if not is_missing(value)} <= {bool, np.bool_}
     if column.dtype.kind in "biuf" or truths:
-        if absent.any():
-            row, shown = int(absent.argmax()), shown_name(name, given)
-            raise CoverageError(f"column {shown}, row {row} is missing; fill or drop it first")
+        _refuse(column, shown, "is missing")
         values = as_floats(column)
         largest = float(np.abs(values).max())
         values = values / largest if largest >= SMALLEST else values / SMALLEST  # neither squares nor sums overflow
@@ -120,19 +120,47 @@ def _column(column: NDArray[Any], name: str, given: Sequence[str]) -> tuple[Floa
         if spread <= 1e-12 * float(np.abs(values).max()):
             return np.zeros((len(values), 0)), []
         return as_floats((values - values.mean()) / spread)[:, None], [name]
-    texts = ["(missing)" if gap else str(value) for value, gap in zip(column.tolist(), absent.tolist(), strict=True)]
-    values, codes = np.unique(texts, return_inverse=True)
-    if len(values) > MOST_CATEGORIES:
-        shown = shown_name(name, given)
+    kinds = _kinds(column, shown)
+    titles = _titles(set(kinds))
+    if len(titles) > MOST_CATEGORIES:
         raise CoverageError(
-            f"column {shown} has {len(values)} different texts; drop it, or group them into {MOST_CATEGORIES} at most"
+            f"{shown} has {len(titles)} different texts; drop it, or group them into {MOST_CATEGORIES} at most"
         )
-    return as_floats(codes[:, None] == np.arange(len(values))), [f"{name}={value}" for value in values]
+    places = {kind: place for place, kind in enumerate(titles)}
+    codes = np.array([places[kind] for kind in kinds])
+    return as_floats(codes[:, None] == np.arange(len(titles))), [f"{name}={title}" for title in titles.values()]
 
 
-def _missing(column: NDArray[Any]) -> Bools:
-    if column.dtype.kind == "f":
-        return np.asarray(~np.isfinite(column))
-    if column.dtype.kind in "mM":
-        return np.asarray(np.isnat(column))
-    return np.array([is_missing(value) for value in column] if column.dtype == object else [False] * len(column))
+def _kinds(column: NDArray[Any], shown: str) -> list[Category]:
+    """Return what tells a column's values apart: a truth is no number, a gap is None; refuse what is no single value.
+
+    Libraries' columns of lists and structures are read as empty lists.
+    """
+    values = [None if is_missing(value) else value for value in column.tolist()]
+    if any(isinstance(value, NESTED) for value in values):
+        raise CoverageError(
+            f"{shown} holds lists, structures, bytes or complex numbers; drop it, or give texts or numbers"
+        )
+    return [(isinstance(value, (bool, np.bool_)), value) for value in values]
+
+
+def _titles(kinds: set[Category]) -> dict[Category, str]:
+    """Return categories in alphabetical order by name, quoted where it would be that of another one, or not show."""
+    told = {kind: "(missing)" if kind[1] is None else str(kind[1]) for kind in kinds}
+    often = Counter(told.values())
+    return {
+        kind: told[kind] if kind[1] is None or (often[told[kind]] == 1 and told[kind].isprintable()) else repr(kind[1])
+        for kind in sorted(kinds, key=lambda kind: (told[kind], repr(kind[1])))
+    }
+
+
+def _refuse(column: NDArray[Any], shown: str, why: str) -> None:
+    """Refuse gaps, and numbers that are not finite, by row."""
+    if column.dtype.kind == "f" and np.isinf(column).any():
+        row, why = int(np.isinf(column).argmax()), "is not finite, or too large for a double"
+    else:
+        absent = [is_missing(value) for value in items(column)]
+        if not any(absent):
+            return
+        row = absent.index(True)
+    raise CoverageError(f"{shown}, row {row} {why}; fill or drop it first")

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats
 from epsworth.documents import read_json
 from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
@@ -24,11 +24,10 @@ from epsworth.guarantees import Pure
 from epsworth.headers import shown_names
 from epsworth.learner import door
 from epsworth.learner.coins import Ints, checked_epsilon
-from epsworth.learner.entries import Values, hashable
+from epsworth.learner.entries import Values, column_of, names_of
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
-from epsworth.refusals import alone
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
@@ -172,42 +171,29 @@ class LatticeConfig:
         """Which label an entry of a record is."""
         return Values(self.classes)
 
-    def number(self, label: Any) -> int:
-        """Return the position of a label among the classes, -1 for any other: here no text stands for a number."""
-        return {own: number for number, own in enumerate(self.classes)}.get(hashable(label), -1)
-
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
-        """Check data ``(n, d)`` and labels ``(n,)``; points come back on the unit box, labels as numbers.
+        """Return the users of a client's reports, each of whom has to state something: `admitted`, if none is nowhere.
 
         Raises
         ------
         ValueError
-            For NaN, infinity, another number of features, a label that is not declared and, with
-            ``outside="refuse"``, a point outside the box.  Messages name rows, never values.
+            For what a client reports as nowhere: a value that is missing or no number, a label that is not declared.
+            With ``outside="refuse"`` for a point outside the box, too.  Messages name rows, never values.
         """
         unit, outside = self.points(X)
         if self.outside == "refuse" and outside.any():
             raise ValueError(
                 f"row {int(np.argmax(outside))} lies outside the box; clip it, or configure outside='clip' or 'zero'"
             )
-        label = self.label_numbers(y)
-        if len(label) != len(unit):
-            raise ValueError(f"X has {len(unit)} rows but y has {len(label)}; give one label per row")
-        return Users(unit, label, outside & (self.outside == "zero"))
+        return Users(unit, self.label_numbers(y, len(unit)), outside & (self.outside == "zero"))
 
     def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
         """Return points clipped to the unit box, and which were outside; a frame's columns must be the features."""
-        self.check_columns(X)
-        points = numbers(X)
-        if points.ndim != 2 or points.shape[1] != len(self.box):
+        points = door.points(self, X)
+        if (missing := np.isnan(points)).any():
+            row, axis = np.argwhere(missing)[0]
             raise ValueError(
-                f"X must have shape (n, {len(self.box)}), got {points.shape}; columns: {', '.join(self.names)}"
-            )
-        finite = np.isfinite(points)
-        if not finite.all():
-            row, axis = np.argwhere(~finite)[0]
-            raise ValueError(
-                f"row {row}, {self.names[axis]}: the value is missing or infinite; decide what stands for it"
+                f"row {row}, {self.names[axis]}: the value is missing or no number; decide what stands for it"
             )
         return self.scaled(points)
 
@@ -217,7 +203,7 @@ class LatticeConfig:
 
     def check_columns(self, X: ArrayLike) -> None:
         """Refuse a frame whose columns are not the features."""
-        columns = list(getattr(X, "columns", self.names))
+        columns = names_of(X) or list(self.names)
         if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
             raise ValueError(
                 f"{shown_names(columns, 'X has the columns')}, but the configuration's features are "
@@ -228,26 +214,12 @@ class LatticeConfig:
         """Return numbers ``(n, d)``, infinite ones too, clipped to the unit box, and which were outside."""
         low, high = self._edges
         inside = np.minimum(np.maximum(points, low), high)
-        return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
+        with np.errstate(all="ignore"):
+            return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))
 
-    @alone()
-    def label_numbers(self, y: ArrayLike) -> Ints:
+    def label_numbers(self, y: ArrayLike, users: int | None = None) -> Ints:
         """Return the position of each label among the classes."""
-        try:
-            given = np.asarray(y)
-        except ValueError:  # rows of several lengths
-            raise ValueError("y must be one label per row, got lists of several lengths") from None
-        if given.ndim != 1:
-            raise ValueError(f"y must be one label per row, got shape {given.shape}")
-        direct = given.size == 1 or given.dtype == object  # objects need not have an order
-        kinds, index = (given, ...) if direct else np.unique(given, return_inverse=True)
-        numbers = np.array([self.number(kind) for kind in kinds.tolist()], dtype=np.int64)[index]
-        if (numbers < 0).any():
-            raise ValueError(
-                f"row {int(np.argmin(numbers))}: its label is not one of the declared classes "
-                f"({', '.join(map(repr, self.classes))}); declare it, or recode it"
-            )
-        return np.asarray(numbers, dtype=np.int64)
+        return checked_labels(self.classes, door.positions(self, y, users))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; drawn rows go unsaid."""
@@ -306,13 +278,14 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-@alone()
-def numbers(X: ArrayLike) -> Floats:
-    """Return points as floats; a refusal never shows what was found, which may be a private value."""
-    try:
-        return as_floats(X)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("X must hold numbers alone, in rows of one length; recode texts and lists") from None
+def checked_labels(classes: Sequence[Any], positions: Ints) -> Ints:
+    """Return the positions of labels if all of them are declared."""
+    if (positions < 0).any():
+        raise ValueError(
+            f"row {int(np.argmin(positions))}: its label is not one of the declared classes "
+            f"({', '.join(map(repr, classes))}); declare it, or recode it"
+        )
+    return positions
 
 
 def _check_mechanism(config: LatticeConfig) -> None:
@@ -368,7 +341,7 @@ def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
 def checked_classes(classes: Any) -> tuple[Any, ...]:
     """Return declared labels as a tuple of texts, or of numbers."""
     if hasattr(classes, "to_numpy"):  # a column of a frame
-        classes = classes.to_numpy()
+        classes = column_of(classes)
     if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
         raise ValueError(f"classes must be a list of labels, got {shown(classes)}")
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth.arrays import Floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import Values, column_of, points_of, positions_of
+from epsworth.learner.entries import Values, labels_of, points_of, positions_of
 from epsworth.learner.mechanism import Users
 
 if TYPE_CHECKING:
@@ -34,23 +34,22 @@ def admitted(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
     """
     if config.outside == "refuse":
         return config.users(X, y)
-    config.check_columns(X)
-    return _stated(config, X, y)
-
-
-def _stated(config: LatticeConfig, X: ArrayLike, y: Any) -> Users:
-    points = points_of(X, len(config.box), ", ".join(config.names))
-    label = positions(config, y)
-    if len(label) != len(points):
-        raise ValueError(f"X has {len(points)} rows but y has {len(label)}; give one label per row")
-    unusable = np.isnan(points).any(axis=1) | (label < 0)
-    with np.errstate(all="ignore"):
-        unit, outside = config.scaled(np.where(unusable[:, None], np.array(config.box)[:, 0], points))
+    found = points(config, X)
+    label = positions(config, y, len(found))
+    unusable = np.isnan(found).any(axis=1) | (label < 0)
+    unit, outside = config.scaled(np.where(unusable[:, None], np.array(config.box)[:, 0], found))
     return Users(unit, np.maximum(label, 0), unusable | (outside & (config.outside == "zero")))
 
 
-def positions(kinds: Kinds, y: Any) -> Ints:
-    """Return the position of each label among the declared ones, -1 where it is none of them."""
-    if getattr(y, "ndim", 1) != 1 or isinstance(y, (str, bytes, Mapping, Set)) or not hasattr(y, "__len__"):
-        raise ValueError("y must be one label per row")
-    return positions_of(kinds.known, column_of(y))
+def points(config: LatticeConfig, X: ArrayLike) -> Floats:
+    """Return the numbers of a table ``(n, d)``, NaN where an entry is none; a frame's columns must be the features."""
+    config.check_columns(X)
+    return points_of(X, len(config.box), ", ".join(config.names))
+
+
+def positions(kinds: Kinds, y: Any, users: int | None = None) -> Ints:
+    """Return the position of each label among the declared ones, -1 where it is none of them: one for every user."""
+    found = positions_of(kinds.known, labels_of(y))
+    if users is not None and len(found) != users:
+        raise ValueError(f"X has {users} rows but y has {len(found)}; give one label per row")
+    return found

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.frames import refuse_lazy
 from epsworth.learner.coins import Ints
-from epsworth.values import NUMBERS, TRUTHS, spelt_number
+from epsworth.values import NUMBERS, PLAIN, TRUTHS, is_missing, numbers, spelt_number
 
-PLAIN = "iuf"  # kinds of arrays whose entries are numbers, each of them as it was given
 TEXTS = {str, np.str_}
 WHOLES = {int, bool, np.bool_} | {kind for kind in NUMBERS if issubclass(kind, np.integer)}
 WHOLE = re.compile("[+-]?[0-9]{1,400}")
@@ -82,13 +82,42 @@ def _key(entry: Any) -> int | float | None:
     return None if math.isnan(found) else found
 
 
-def hashable(label: Any) -> Any:
-    """Return a label, or None where it cannot be one: a list."""
+def names_of(X: Any) -> list[Any] | None:
+    """Return the names of a frame's columns, None for all that is no frame."""
+    refuse_lazy(X)
+    names = None if isinstance(X, np.ndarray) else getattr(X, "column_names", getattr(X, "columns", None))
+    return None if names is None else list(names)
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """Return a column of labels ``(n,)``; what is none is refused."""
     try:
-        hash(label)
-    except TypeError:
-        return None
-    return label
+        found = column_of(y)
+    except ValueError:
+        found = np.empty(())
+    if found.ndim != 1:
+        raise ValueError("y must be one label per row")
+    return found
+
+
+def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return declared labels as an array that holds each of them as it is: of objects, where no other kind does."""
+    found = np.array(labels)
+    return found if found.tolist() == list(labels) else objects(labels)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Tell whether two labels are one, as `Values` tells it: texts letter by letter, else the numbers that they write.
+
+    Examples
+    --------
+    >>> alike("1", 1.0), alike(True, "true"), alike("1", "1.0"), alike("no", 0)
+    (True, True, False, False)
+    """
+    key = None if type(one) in TEXTS and type(other) in TEXTS else _key(one)
+    if key is None:
+        return not is_missing(one) and not is_missing(other) and bool(one == other)
+    return key == _key(other)
 
 
 def column_of(values: Any) -> NDArray[Any]:
@@ -103,22 +132,24 @@ def column_of(values: Any) -> NDArray[Any]:
         return _filled(values)
     if isinstance(values, np.ndarray):
         return values
-    if isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__"):
+    if isinstance(values, (str, bytes, Mapping, Set)) or not hasattr(values, "__len__") or names_of(values) is not None:
         raise ValueError("a column must be a list, an array or a series")
-    own = values.to_list() if hasattr(values, "to_list") else list(values)
+    told = getattr(values, "to_list", getattr(values, "to_pylist", None))
+    own = list(values) if told is None else told()
     found = _of_numbers(own)
     return objects(own) if found is None else found
 
 
 def _of_numbers(own: list[Any]) -> NDArray[Any] | None:
     """Return plain numbers alone as an array; None where one is no such number, or floats would round it."""
-    if not {type(entry) for entry in own} <= NUMBERS:
+    kinds = {type(entry) for entry in own}
+    if not kinds <= NUMBERS:
         return None
     try:
         found = np.array(own)
     except Exception:  # a whole number beyond all arrays
         return None
-    if found.dtype.kind == "f" and not (np.abs(found) <= 2.0**53).all():
+    if found.dtype.kind == "f" and kinds & WHOLES and (np.abs(found[np.isfinite(found)]) >= 2.0**53).any():
         return None
     return found if found.dtype.kind in PLAIN else None
 
@@ -136,33 +167,36 @@ def objects(values: Any) -> NDArray[Any]:
     return found
 
 
-def numbers_of(values: NDArray[Any]) -> Floats:
-    """Return a column's entries as numbers, NaN where one is none."""
-    if values.dtype.kind in PLAIN:
-        with np.errstate(all="ignore"):
-            return as_floats(values)
-    if values.dtype.kind in "bmM":
-        return np.full(len(values), math.nan)
-    return np.array([number_of(entry) for entry in values.tolist()], dtype=np.float64)
-
-
 def positions_of(known: Values, values: NDArray[Any]) -> Ints:
     """Return the position of every entry's value, -1 where it is none that is known."""
     if values.dtype.kind in "biuf" and len(values) > FEW:
-        found, index = np.unique(values, return_inverse=True)
-        return np.array([known.position(one) for one in found.tolist()], dtype=np.int64)[index]
+        kinds, index = np.unique(values, return_inverse=True)
+        return np.array([known.position(one) for one in kinds.tolist()], dtype=np.int64)[index]
     if values.dtype.kind in "mM":
         return np.full(len(values), -1, dtype=np.int64)
     told: dict[str, int] = {}
-    numbers = np.empty(len(values), dtype=np.int64)
+    found = np.empty(len(values), dtype=np.int64)
     for at, entry in enumerate(values.tolist()):
         if type(entry) is str:
             if entry not in told:
                 told[entry] = known.position(entry)
-            numbers[at] = told[entry]
+            found[at] = told[entry]
         else:
-            numbers[at] = known.position(entry)
-    return numbers
+            found[at] = known.position(entry)
+    return found
+
+
+def array_of(X: Any) -> NDArray[Any]:
+    """Return a table as one array of its entries as they are given, of which NumPy may make numbers, or texts, all."""
+    X = X if hasattr(X, "__len__") else np.asarray(X)
+    if isinstance(X, np.ndarray):
+        return _filled(X) if isinstance(X, np.ma.MaskedArray) else X
+    names = names_of(X)
+    d = len(names) if names is not None else next((len(row) for row in X if hasattr(row, "__len__")), 0)
+    columns = table_of(X, d, "those of the first row")
+    if not all(one.dtype.kind in PLAIN for one in columns):
+        columns = [one.astype(object) for one in columns]
+    return np.column_stack(columns)
 
 
 def points_of(X: Any, d: int, names: str) -> Floats:
@@ -171,7 +205,7 @@ def points_of(X: Any, d: int, names: str) -> Floats:
     if plain is not None:
         with np.errstate(all="ignore"):
             return as_floats(plain)
-    return np.column_stack([numbers_of(column) for column in table_of(X, d, names)])
+    return np.column_stack([numbers(column, number_of) for column in table_of(X, d, names)])
 
 
 def _plain(X: Any, d: int) -> NDArray[Any] | None:
@@ -189,8 +223,8 @@ def table_of(X: Any, d: int, names: str) -> list[NDArray[Any]]:
     ValueError
         For another shape; no entry is shown.
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None and not isinstance(X, np.ndarray):
+    columns = names_of(X)
+    if columns is not None:
         found = [column_of(X[name]) for name in columns]
         if len(found) == d and all(one.ndim == 1 for one in found):
             return found

@@ -20,6 +20,7 @@ from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
+from epsworth.learner.entries import array_of
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
@@ -115,17 +116,21 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-        """Return rows and labels; of declared columns rows of any kind, which the learner looks at itself."""
+        """Return rows, which the learner itself reads, and labels."""
         with _nothing_shown():
-            if not self._declared:
-                return check_X_y(X, y, dtype=np.float64)  # type: ignore[no-any-return]
-            return check_X_y(X, y, dtype=None, ensure_all_finite=False)  # type: ignore[no-any-return]
+            _, labels = check_X_y(X, y, **self._kinds)
+        return array_of(X), labels
 
     @property
     def _declared(self) -> bool:
         """Whether ``bounds`` are columns of a table."""
         given = self.bounds
         return isinstance(given, (list, tuple)) and any(isinstance(one, (Number, Category)) for one in given)
+
+    @property
+    def _kinds(self) -> dict[str, Any]:
+        """What scikit-learn checks of rows."""
+        return {"dtype": None, "ensure_all_finite": False} if self._declared else {"dtype": np.float64}
 
     def _config(
         self, shape: tuple[int, int], classes: tuple[Any, ...], names: list[str]
@@ -197,10 +202,8 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         if names and known != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
         with _nothing_shown():
-            if self._declared:
-                points = check_array(X, dtype=None, ensure_all_finite=False)
-            else:
-                points = check_array(X, dtype=np.float64)
+            check_array(X, **self._kinds)
+        points = array_of(X)
         if points.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {points.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "

@@ -348,6 +348,6 @@ def expected_accuracy(
     ((3,), True)
     """
     draws, runs = generator(rng), whole("runs", runs)
-    truth = np.array(config.classes)[config.label_numbers(y)]
+    truth = config.label_numbers(y)
     models = (Classifier.from_aggregate(simulate(config, X, y, draws, users=users), smoothing) for _ in range(runs))
-    return np.array([np.mean(model.predict(X) == truth) for model in models])
+    return np.array([np.mean(model.numbers(X) == truth) for model in models])

@@ -12,17 +12,13 @@ from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
 from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.extras import needed
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
-from epsworth.learner.config import LatticeConfig
 from epsworth.parallel import in_order
-from epsworth.refusals import alone
 from epsworth.tables import column, selected
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
@@ -78,16 +74,11 @@ def draw(config: Asked, users: Any, path: Path, words: Callable[[int], WordSourc
             sink.write(_lines(reports, config.report_size) if as_lines else reports)
 
 
-@alone()
-def columns(config: LatticeConfig, table: Any) -> Floats:
-    """Return the configuration's features of a data frame as an array ``(n, d)``."""
+def columns(config: Asked, table: Any) -> Any:
+    """Return the configuration's features of a data frame."""
     for name in config.names:
         column(table, name)
-    pl = needed("polars", "files", "reading a table")
-    try:
-        return as_floats(selected(table, config.names).to_numpy())
-    except (TypeError, ValueError, pl.exceptions.PolarsError):
-        raise ValueError(f"the columns {', '.join(config.names)} must hold numbers; recode them") from None
+    return selected(table, config.names)
 
 
 class Part(NamedTuple):

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from epsworth.files import check_distinct, check_name, check_writable
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
-from epsworth.learner.report_files import ROWS, draw, is_lines
+from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
 from epsworth.release.units import UnitCounts
-from epsworth.tables import column, selected
+from epsworth.tables import column
 
 VERSION = 1  # of the way from words to reports
 
@@ -122,9 +122,7 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    for name in config.names:
-        column(table, name)
-    users = config.admitted(selected(table, config.names), column(table, target))
+    users = config.admitted(columns(config, table), column(table, target))
     units = None
     if unit is not None:
         units = UnitCounts()

@@ -7,25 +7,29 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Risk
+from epsworth.classifiers import Classifier, as_classifier
 from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.exact.rational import Exact
 from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
+from epsworth.learner.entries import alike, array_of, labels_of, names_of
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
+from epsworth.records import Records, as_records
 from epsworth.results import Result
 from epsworth.rounding import down, round_down, round_up, show_down, up
+from epsworth.values import items
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +79,17 @@ class PrivateValidation:
     """Users that took no part in learning each check one random candidate and send whether it was right, randomised.
 
     Claim: a vote keeps pure epsilon-LDP for the pair (point, label); the candidate it is about is drawn without looking
-    at them.  A record on which a candidate fails counts as wrong: everybody votes.
+    at them.  A record on which a candidate fails counts as wrong: everybody votes.  So one that fails on all of them is
+    wrong about all, and no vote may tell why; what no value decides is refused: columns other than a candidate's own,
+    and candidates that fail on the ``example``.
 
     Parameters
     ----------
-    candidates : sequence of functions from points ``(n, d)`` to labels ``(n,)``
-        Public: published by the server.
+    candidates : sequence of fitted classifiers, their ``predict``, or functions from tables to labels ``(n,)``
+        Public: published by the server.  Those that name their columns are given these alone, in their order.
     epsilon : number or text
+    example : table, optional
+        Public or made-up records, of the kind that users vote on: every candidate must answer them with labels.
 
     Examples
     --------
@@ -94,30 +102,43 @@ class PrivateValidation:
     True
     """
 
-    def __init__(self, candidates: Sequence[Callable[[Any], Any]], epsilon: Exact) -> None:
+    def __init__(self, candidates: Sequence[Any], epsilon: Exact, *, example: Any = None) -> None:
         if not candidates:
             raise ValueError("there are no candidates; give at least one function from points to labels")
-        self.candidates = tuple(candidates)
+        self.candidates = tuple(map(_asked, candidates))
         self.flip = flip_weight(checked_epsilon(epsilon))
+        for number, records in enumerate([] if example is None else self._records(example)):
+            try:
+                self.candidates[number].labels(records.take(np.arange(len(records))))
+            except Exception as error:
+                told = f"{type(error).__name__}: {error}"
+                raise ValueError(f"candidate {number} fails on the example ({told}); repair either") from error
 
     def vote(self, X: ArrayLike, y: ArrayLike, *, words: WordSource | None = None) -> Ints:
         """Return ``(n, 2)``: each user's candidate, and 1 for "right" after randomised response.
 
+        Candidates are asked about frames of the kind that is given, or arrays; labels are compared as reports read
+        them, so that a text is the number that it writes.
         Draws come from the operating system; ``words`` is for tests alone and marks the result NOT PRIVATE.
         """
         source = SystemWords() if words is None else words
-        points, truth = np.asarray(X), np.asarray(y, dtype=object)
-        if len(points) != len(truth):
-            raise ValueError(f"X has {len(points)} rows but y has {len(truth)}; give one label per row")
+        asked, truth = self._records(X), list(items(labels_of(y)))
+        if len(asked[0]) != len(truth):
+            raise ValueError(f"X has {len(asked[0])} rows but y has {len(truth)}; give one label per row")
         chosen = uniform(len(self.candidates), len(truth), source)
         right = np.zeros(len(truth), dtype=bool)
-        for number, predict in enumerate(self.candidates):
-            mine = chosen == number
-            if mine.any():
+        for number, records in enumerate(asked):
+            mine = np.flatnonzero(chosen == number)
+            if mine.size:
                 with unheard():
-                    right[mine] = _right(predict, points[mine], truth[mine])
+                    right[mine] = _right(self.candidates[number], records, mine, truth)
         votes = np.column_stack([chosen, right ^ coins(self.flip, len(truth), source)])
         return votes if source.private else votes.view(NotPrivate)
+
+    def _records(self, X: Any) -> list[Records]:
+        """Return a table as each candidate's records; what is refused is decided by its shape and columns alone."""
+        given = array_of(X) if names_of(X) is None else X
+        return [as_records(given, features=one.features, count=one.count) for one in self.candidates]
 
     def accuracies(self, votes: ArrayLike, *, confidence: float | Fraction = 0.95) -> Accuracies:
         """Return accuracies with exact binomial bounds, which all hold together with this confidence."""
@@ -158,16 +179,25 @@ def unheard() -> Iterator[None]:
             logging.disable(before)
 
 
-def _right(predict: Callable[[Any], Any], points: NDArray[Any], truth: NDArray[Any]) -> Bools:
-    """Tell where a candidate is right; where it fails on a record, or answers something else, it is not."""
+def _asked(candidate: Any) -> Classifier:
+    """Return a candidate with the columns that it names; ``predict`` has those of its model."""
+    found, owner = as_classifier(candidate), getattr(candidate, "__self__", None)
+    if found.model is None and (names := getattr(owner, "feature_names_in_", None)) is not None:
+        return replace(found, features=tuple(map(str, names)))
+    return found if found.model is not None else replace(found, count=getattr(owner, "n_features_in_", None))
+
+
+def _right(candidate: Classifier, records: Records, rows: Ints, truth: Sequence[Any]) -> Bools:
+    """Tell on which rows a candidate is right; where it fails on a record, or answers something else, it is not."""
     try:
-        answers = np.asarray(predict(points), dtype=object)
-        if answers.shape == truth.shape:
-            return np.array([bool(a == b) for a, b in zip(answers, truth, strict=True)], dtype=bool)
+        answers = np.asarray(candidate.answer(records.take(rows)), dtype=object)
+        if answers.shape in ((len(rows),), (len(rows), 1)):
+            told = zip(answers.ravel().tolist(), rows.tolist(), strict=True)
+            return np.array([alike(answer, truth[row]) for answer, row in told], dtype=bool)
     except KeyboardInterrupt:
         raise KeyboardInterrupt from None  # without what a candidate may say with it
     except BaseException:  # whatever fails, a missing vote would tell of the record
         pass
-    if len(truth) == 1:
+    if len(rows) == 1:
         return np.zeros(1, dtype=bool)
-    return np.concatenate([_right(predict, points[i : i + 1], truth[i : i + 1]) for i in range(len(truth))])
+    return np.concatenate([_right(candidate, records, rows[i : i + 1], truth) for i in range(len(rows))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,7 +27,10 @@ from epsworth.noise.profiles import (
     weights,
 )
 from epsworth.noise.regions import Region
-from epsworth.rounding import float_below
+from epsworth.rounding import float_below, up
+
+FINEST = 1e-280  # of deltas: masses below it are not resolved
+STEEP = 35.0  # standard deviations beyond which a Gaussian has more than that
 
 
 class TooLarge(ValueError):
@@ -132,6 +136,17 @@ class Boosted(NoiseMechanism):
     def pure_epsilon(self) -> float:
         """The largest loss of all pairs, rounded up."""
         return float(pure_loss(self.kernel, self.scale, self._cut).max())
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon that is kept, as other noises do; by a bound on a plain Gaussian's tail for tiny deltas.
+
+        delta(epsilon) <= Phi(-t), where epsilon = r^2 / 2 + r t and r is the sensitivity in scales, and Phi(-t) is at
+        most exp(-t^2 / 2) / (t sqrt(2 pi)): at most delta where that holds with `STEEP` <= t in the place of t.
+        """
+        if self.kernel != "gaussian" or self.boost != 1 or not 0 < delta < FINEST:
+            return super().epsilon(delta)
+        r = self.sensitivity / self.scale
+        return up(r * r / 2 + r * math.sqrt(-2 * (math.log(delta) + math.log(STEEP * math.sqrt(2 * math.pi)))), ulps=16)
 
     def renyi(self, order: float) -> float:
         """Return the largest Renyi divergence of an order, up to rounding."""

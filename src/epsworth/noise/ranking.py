@@ -20,7 +20,7 @@ from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.figures import Panel, draw_densities, draw_epsilons
 from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
-from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.mechanism import FINEST, Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
 from epsworth.noise.program import Optimum, ProgramError, optimal_noise
 from epsworth.noise.published import MOST_SEARCHED, published_choice
@@ -380,4 +380,6 @@ def _why_not(name: str, asked: Question) -> str:
         return "neighbouring answers have different supports, whose difference weighs more than delta at every scale"
     if name == "optimal":
         return "the linear program was solved too coarsely for this confidence and delta"
+    if asked.delta < FINEST:
+        return f"{UNTRIED}masses below {FINEST:g} are not resolved; ask with a larger delta"
     return f"keeps no epsilon up to {LARGEST_SEARCHED:g} with this delta"

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from epsworth.arrays import Bools, Floats, as_floats, generator
+from epsworth.arrays import Bools, Floats, generator
 from epsworth.bounds import Interval, Risk
+from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.budgets import Budget
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.pac.settings import checked_count
@@ -152,7 +153,7 @@ def lira(
     ----------
     Carlini et al. 2022, as adapted by Sridhar, Xiao & Devadas 2024, section 8.1.
     """
-    draws, rows = generator(rng), as_floats(X)
+    draws, rows = generator(rng), as_numbers(X, "X")
     checked_count("trials", trials, 2)
     members = privatizer.members()
     if rows.ndim != 2 or rows.shape != (members.shape[1], privatizer.n_features_in_):
@@ -265,11 +266,13 @@ def pool_test(
     >>> low > 0.85  # although no membership *within* the pool is guessed right more often than 0.563
     True
     """
-    draws, rows = generator(rng), as_floats(X)
+    draws, rows = generator(rng), as_numbers(X, "X")
     checked_count("releases", releases, 2)
     # a public list: nothing is released, and the answer is repeatable
     plain = PACPrivatizer(algorithm, budget, worlds=worlds, worlds_seed=0).fit(rows)
-    other = PACPrivatizer(algorithm, budget, worlds=worlds, worlds_seed=0).fit(np.vstack([rows, as_floats(extra)]))
+    other = PACPrivatizer(algorithm, budget, worlds=worlds, worlds_seed=0).fit(
+        np.vstack([rows, as_numbers(extra, "extra")])
+    )
     vectors = np.stack([fitted.simulated_releases(releases, draws)[1] for fitted in (plain, other)], axis=1)
     scores = np.linalg.norm(vectors - plain.plan_.frame.centre, axis=2).reshape(-1, 1)
     truth = np.tile([[False], [True]], (releases, 1))

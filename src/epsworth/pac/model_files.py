@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_readable, check_writable, replacing
+from epsworth.pac.adapters.adapter import as_numbers
+from epsworth.values import label_array
 
 if TYPE_CHECKING:
     from epsworth.pac.adapters.adapter import Mechanism
@@ -74,7 +76,7 @@ def load_model(path: str | Path) -> Any:
             head = json.loads(str(arrays["head"]))
             if head["kind"] != KIND:
                 raise ValueError("it is of another kind")
-            vector = as_floats(arrays["vector"])
+            vector = as_numbers(arrays["vector"], "the vector")
             if not np.isfinite(vector).all():
                 raise ValueError("it holds numbers that are not finite")
             mechanism = MAKERS.get(head["algorithm"], _linear)(head, vector, _estimator(head), arrays)
@@ -122,7 +124,7 @@ def _estimator(head: Any) -> Any:
 def _linear(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.linear import LinearMechanism, blank_of
 
-    classes = None if head["classes"] is None else np.array(head["classes"])
+    classes = None if head["classes"] is None else label_array(head["classes"])
     return LinearMechanism(vector, template, classes, False, blank_of(template, classes, head["columns"]))
 
 
@@ -137,7 +139,7 @@ def _kmeans(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.components import PCAMechanism
 
-    mean = as_floats(arrays["mean"])
+    mean = as_numbers(arrays["mean"], "the mean")
     if mean.shape != (head["columns"],):
         raise ValueError("its mean is not that of so many columns")
     return PCAMechanism(vector, template, mean, None)
@@ -146,7 +148,7 @@ def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 def _forest(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
     from epsworth.pac.adapters.forests import ForestMechanism
 
-    classes, features = np.array(head["classes"]), np.array(arrays["features"], dtype=np.intp)
+    classes, features = label_array(head["classes"]), np.array(arrays["features"], dtype=np.intp)
     trees, depth = int(template.n_trees), int(template.depth)
     if features.shape != (trees, depth) or features.min() < 0 or features.max() >= head["columns"]:
         raise ValueError("its trees do not ask for columns that it has")

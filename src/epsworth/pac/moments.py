@@ -10,14 +10,14 @@ and a fresh sub-sample's is that of the function that was certified: only the fu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import Labels, Mechanism
+from epsworth.pac.adapters.adapter import Labels, Mechanism, as_numbers
 from epsworth.pac.worlds import Bytes, Sampler
 from epsworth.records import Indices
 
@@ -62,6 +62,11 @@ class Moments:
         unit = np.ldexp(1.0, np.maximum(np.frexp(away)[1] - (DIGIT * DIGITS - 1), -1000))
         empty = cls(centre, unit, np.zeros(len(centre) + 1, dtype=np.int64))
         total = empty.sums(mechanism, X, y, np.full((1, -(-len(X) // 8)), 255, dtype=np.uint8))
+        whole = None
+        with suppress(Exception):  # as of a world
+            whole = mechanism.from_moments(centre.copy(), len(X))
+        if whole is not None:
+            as_numbers(whole)
         return cls(centre, unit, total[0])
 
     def means(self, sums: Whole) -> Floats:
@@ -128,7 +133,8 @@ def listed_sums(
 
 
 def _moments(mechanism: Mechanism, X: Floats, y: Labels | None, rows: Indices | slice) -> Floats | None:
-    return mechanism.moments(X, None if y is None else y[rows])
+    found = mechanism.moments(X, None if y is None else y[rows])
+    return None if found is None else as_numbers(found, "the moments")
 
 
 def _parts(mechanism: Mechanism, X: Floats, y: Labels | None) -> Iterator[Floats]:
@@ -160,10 +166,10 @@ def outputs_of(
 ) -> Iterator[Floats | None]:  # fmt: skip
     """Yield a world's output by its means; a plain fit where they do not settle it, None where the fit fails."""
     for i in range(len(means)):
-        found: Any
         try:
             found = mechanism.from_moments(means[i].copy(), int(counts[i]))
+            found = None if found is None else as_numbers(found)
         except Exception:  # as of a plain fit
             yield None
             continue
-        yield plain(i) if found is None else np.asarray(found, dtype=np.float64)
+        yield plain(i) if found is None else found

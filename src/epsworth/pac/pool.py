@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.extras import needed
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.pac.adapters.adapter import Labels
+from epsworth.pac.adapters.adapter import Labels, check_masked
 from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
 from epsworth.values import label_array
@@ -50,15 +50,6 @@ def checked_columns(X: Any) -> Any:
     return needed("polars", "files", "an Arrow table").from_arrow(found) if hasattr(found, "column_names") else found
 
 
-def check_masked(values: Any, name: str) -> None:
-    """Refuse hidden entries: as an array, they would show what lies under the mask."""
-    parts = values if isinstance(values, (list, tuple)) else [values]
-    for row, part in enumerate(parts):
-        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
-            at = int(np.argwhere(np.ma.getmaskarray(part))[0][0]) if part is values and part.ndim else row
-            raise ValueError(f"row {at}, {name}: an entry is masked, that is missing; fill it, or drop the row")
-
-
 def check_finite(X: Floats, names: Sequence[str] | None) -> None:
     """Refuse missing and infinite values by their place."""
     bad = ~np.isfinite(X)
@@ -83,7 +74,7 @@ def check_pool(
     ValueError
         For labels that do not fit, and for a class that cannot be in every world and out of every world.
     """
-    labels = None if y is None else _labels(y, len(X)).copy()
+    labels = None if y is None else checked_labels(y, len(X)).copy()
     strata = np.zeros(len(X), dtype=np.intp)
     classes: Labels | None = None
     rows = X
@@ -93,7 +84,7 @@ def check_pool(
         rows = np.column_stack([X, code])
         if _are_classes(labels, algorithm):
             strata, classes = code.astype(np.intp), values
-    persons = None if groups is None else _labels(groups, len(X), "groups")
+    persons = None if groups is None else checked_labels(groups, len(X), "groups")
     units = units_of(rows, strata, persons, None if near is None else near_groups(X, near))
     counts = np.bincount(units.stratum, minlength=1 if classes is None else len(classes))
     if counts.min() < 2:
@@ -125,16 +116,12 @@ def _too_few(rare: int, count: int, strata: Indices, classes: Labels | None, uni
     return found
 
 
-def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
+def checked_labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
+    """Return labels as an array, the same whatever holds them; refuse missing ones by row, and those of two kinds."""
     check_masked(values, name)
-    try:
-        found = np.asarray(values)
-    except Exception:  # numbers of a type that NumPy does not have
-        found = np.array(list(values), dtype=object)  # type: ignore[arg-type]
+    found = label_array(values, name)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found.reshape(-1)
-    if found.dtype.kind == "O" and found.ndim == 1:
-        found = label_array(found.tolist())
     if found.ndim != 1 or len(found) != count:
         raise ValueError(f"{name} must hold one value per row of X ({count}), got shape {found.shape}")
     if found.dtype.kind == "f":
@@ -145,11 +132,15 @@ def _labels(values: ArrayLike, count: int, name: str = "y") -> Labels:
             name,
             "is missing",
         )
+        kinds = {type(value) for value in found}
         try:
             np.unique(found)
+            mixed = not kinds.isdisjoint((bool, np.bool_)) and not kinds <= {bool, np.bool_}  # True equals 1
         except TypeError:
-            kinds = ", ".join(sorted({type(value).__name__ for value in found}))
-            raise ValueError(f"{name} mixes values of the types {kinds}; make them all of one type") from None
+            mixed = True
+        if mixed:
+            told = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{name} mixes values of the types {told}; make them all of one type")
     return found
 
 

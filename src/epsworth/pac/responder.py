@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.numerals import as_float, short
+from epsworth.pac.adapters.adapter import check_masked
 from epsworth.pac.alone import Alone
 from epsworth.pac.beliefs import MOST, Beliefs, Records, Votes
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
@@ -23,6 +24,7 @@ from epsworth.pac.description import fitted_mark, mark
 from epsworth.pac.journal import Entry, Journal
 from epsworth.pac.responses import LEAST, ONE, SLACK, Channel, channel_of, checked_fallback, checked_nats, weaker
 from epsworth.rounding import UNIT, float_above, show_up
+from epsworth.values import label_array
 
 VERSION = 1
 
@@ -299,7 +301,8 @@ class ResponseServer:
         votes = np.empty((rows.shape[0], len(self._models)), dtype=self._votes_kind)
         for number, model in enumerate(self._models if len(votes) else ()):
             labels = model.predict(rows) if hasattr(model, "predict") else model(rows)
-            given = _array(labels, f"model {number} must give one label per query")
+            check_masked(labels, told := f"what model {number} gives")
+            given = label_array(labels, told)
             if given.shape != (len(votes),):
                 raise ValueError(f"model {number} gave shape {given.shape} for {len(votes)} queries; one label each")
             votes[:, number] = self._places(given, number)
@@ -307,16 +310,13 @@ class ResponseServer:
 
     def _places(self, given: NDArray[Any], number: int) -> NDArray[np.intp]:
         """Return where in `classes` these labels stand."""
-        order = np.argsort(self._classes, kind="stable")
-        ranked = self._classes[order]
+        places = {label: place for place, label in enumerate(self._classes.tolist())}
         try:
-            found = order[np.minimum(np.searchsorted(ranked, given), len(ranked) - 1)]
-            known = bool(np.all(self._classes[found] == given))
-        except TypeError:  # labels that cannot be compared
-            known = False
-        if not known:
-            raise ValueError(f"model {number} gave a label that is none of {len(ranked)} classes; name them all")
-        return found
+            return np.array([places[label] for label in given.tolist()], dtype=np.intp)
+        except (KeyError, TypeError):  # one that cannot be looked up is none, too
+            raise ValueError(
+                f"model {number} gave a label that is none of {len(places)} classes; name them all"
+            ) from None
 
 
 WORDS = {"responses": "rules (another version's)"}
@@ -340,7 +340,7 @@ def _checked_models(models: Sequence[Any]) -> list[Any]:
 
 
 def _checked_classes(classes: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    found = _array(classes, "classes must name at least two labels").copy()
+    found = label_array(classes, "classes").copy()
     try:
         whole = found.ndim == 1 and bool((found == found).all()) and len(found) == len(np.unique(found)) >= 2
     except TypeError:  # of kinds that cannot be compared

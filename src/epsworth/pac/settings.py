@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.pac.adapters.adapter import Prepare
+from epsworth.arrays import Floats
+from epsworth.pac.adapters.adapter import Prepare, as_numbers
 from epsworth.pac.budgets import Budget, RecordPosterior, as_budget
 from epsworth.pac.calibration import Basis, Noise, check_choices, check_nats
 from epsworth.pac.description import mark
@@ -130,7 +130,7 @@ def checked_weights(weights: Any, count: int) -> Floats | None:
     """Return weights as floats, one positive number per output, or None."""
     if weights is None:
         return None
-    found = as_floats(weights)
+    found = as_numbers(weights, "weights")
     if found.shape != (count,) or not (np.isfinite(found).all() and (found > 0).all()):
         raise ValueError(f"weights must be {count} positive numbers, one per released number, got {weights!r}")
     return found

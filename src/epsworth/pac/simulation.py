@@ -19,7 +19,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.files import check_writable, replacing
-from epsworth.pac.adapters.adapter import Labels, Mechanism
+from epsworth.pac.adapters.adapter import Labels, Mechanism, as_numbers
 from epsworth.pac.description import described
 from epsworth.pac.frames import rows_of, told_of
 from epsworth.pac.moments import Moments, Whole, listed_sums, outputs_of, together
@@ -85,7 +85,7 @@ class Experiment:
 
     def _answer(self, rows: Bools) -> Floats:
         table = self.X[rows] if self.frame is None else rows_of(self.frame, rows)
-        return self.mechanism.output(table, None if self.y is None else self.y[rows])
+        return as_numbers(self.mechanism.output(table, None if self.y is None else self.y[rows]))
 
     def _fitted(self, rows: Bools) -> Floats | None:
         """Run the algorithm itself."""

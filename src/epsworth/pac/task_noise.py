@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
+from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.allocation import allocate, spending
 from epsworth.pac.calibration import Frame
 from epsworth.pac.simulation import Experiment
@@ -106,7 +107,7 @@ def task_of(experiment: Experiment, scorer: Callable[[Any], float] | None) -> Ta
     """Return the task that a scorer of released objects states; without one, their own ``score`` on the pool."""
     rebuild = experiment.mechanism.rebuild
     if scorer is not None:
-        return Task(lambda vector: float(scorer(rebuild(vector))))
+        return Task(lambda vector: float(as_numbers(scorer(rebuild(vector)), "scorer")))
     from sklearn.base import ClassifierMixin
 
     chosen = np.sort(np.random.default_rng(SEED).permutation(len(experiment.X))[:JUDGED])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats, generator
+from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
 from epsworth.pac.calibration import Basis, Noise, Plan, check_choices
 from epsworth.pac.modes import Calibrated, plan_of
@@ -73,7 +74,7 @@ def scores_of(
 ) -> Floats:  # fmt: skip
     """Return the scores of simulated releases."""
     vectors = releases_of(plan, fitted.trials.outputs, releases, rng)[1]
-    return np.array([scorer(fitted.experiment.mechanism.rebuild(vector)) for vector in vectors], dtype=float)
+    return as_numbers([scorer(fitted.experiment.mechanism.rebuild(vector)) for vector in vectors], "scorer")
 
 
 def utilities(

@@ -19,7 +19,7 @@ from epsworth.classifiers.model_files import load_model
 from epsworth.files import check_name, file_named, reading, replacing
 from epsworth.numerals import short, whole
 from epsworth.pac.adapters.adapter import fixed
-from epsworth.pac.pool import check_finite, check_pool, checked_columns
+from epsworth.pac.pool import check_finite, check_pool, checked_columns, checked_labels
 from epsworth.pac.worlds import Sampler, SecretSeed, Seed
 from epsworth.parallel import in_order
 
@@ -121,7 +121,7 @@ class WorldModels:
 
     def accuracy(self, X: Any, y: ArrayLike) -> float:
         """Return the share of rows that most models label right: what ``fallback="plurality"`` comes to at first."""
-        return _share_right(self.models, self.classes, X, np.asarray(y))
+        return _share_right(self.models, self.classes, X, checked_labels(y, len(X)))
 
     def save(self, folder: str | Path) -> None:
         """Write a new folder for its owner alone: a .skops file per model, and ``members.npz``; no pickles.
@@ -142,6 +142,8 @@ class WorldModels:
             with replacing(place / _name(number), mode=0o600) as temporary:
                 dump(model, temporary)
         classes = self.classes.astype(str) if self.classes.dtype.kind == "O" else self.classes
+        if classes.tolist() != self.classes.tolist():  # NumPy's files hold no other ones
+            raise ValueError("a label is neither a number nor a text that such a folder holds; recode the labels first")
         with replacing(place / ABOUT, mode=0o600) as temporary:  # last: without it, the folder is none
             np.savez_compressed(
                 temporary, members=np.packbits(self.members, axis=1), rows=self.members.shape[1], classes=classes,
@@ -177,9 +179,11 @@ def _name(number: int) -> str:
 
 
 def _share_right(models: Sequence[Any], classes: NDArray[Any], X: Any, y: NDArray[Any]) -> float:
-    votes = np.stack([np.searchsorted(classes, model.predict(X)) for model in models])
+    votes = np.stack(
+        [np.searchsorted(classes, checked_labels(model.predict(X), len(y), "what a model gives")) for model in models]
+    )
     counts = np.stack([(votes == label).sum(axis=0) for label in range(len(classes))])
-    return float((classes[counts.argmax(axis=0)] == y).mean())
+    return float(np.mean([a == b for a, b in zip(classes[counts.argmax(axis=0)].tolist(), y.tolist(), strict=True)]))
 
 
 def _fitted(template: Any, X: Any, y: NDArray[Any], chosen: Bools) -> Any:

@@ -387,17 +387,9 @@ def _again(n: int) -> Indices:
     return np.arange(max(least, min(n, most)))[::-1] % n
 
 
-def _array(y: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(y)
-    except Exception:  # numbers of a type that NumPy does not have
-        return np.array(list(y), dtype=object)
-
-
 def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
     """Return the user's labels, one for each record, in the classifier's words."""
-    truth = _array(y)
-    truth = label_array(truth.tolist()) if truth.dtype == object and truth.ndim == 1 else truth
+    truth = label_array(y, "y")
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if any(is_missing(label) for label in truth.tolist()):

@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
+from epsworth.learner.config import checked_labels
 from epsworth.learner.door import positions
-from epsworth.learner.entries import numbers_of, positions_of, table_of
+from epsworth.learner.entries import names_of, number_of, positions_of, table_of
 from epsworth.learner.tables.columns import Category, Column, Records
 from epsworth.learner.tables.config import TableConfig
+from epsworth.values import numbers
 
 
 def admitted(config: TableConfig, X: ArrayLike, y: Any) -> Records:
@@ -40,11 +42,7 @@ def checked(config: TableConfig, X: ArrayLike, y: Any) -> Records:
             raise ValueError(
                 f"row {row}, {column.name}: the value is missing or not declared; declare it, or missing=True"
             )
-    if (found.label < 0).any():
-        raise ValueError(
-            f"row {int(np.argmin(found.label))}: its label is not one of the declared classes "
-            f"({', '.join(map(repr, config.classes))}); declare it, or recode it"
-        )
+    checked_labels(config.classes, found.label)
     return found
 
 
@@ -56,9 +54,7 @@ def points(config: TableConfig, X: ArrayLike) -> Records:
 
 def _records(config: TableConfig, X: ArrayLike, y: Any) -> Records:
     columns = _columns(config, X)
-    label = positions(config, y)
-    if len(label) != len(columns[0]):
-        raise ValueError(f"X has {len(columns[0])} rows but y has {len(label)}; give one label per row")
+    label = positions(config, y, len(columns[0]))
     told = [_coded(column, own) for column, own in zip(config.columns, columns, strict=True)]
     return Records(np.column_stack([one for one, _ in told]), np.column_stack([one for _, one in told]), label)
 
@@ -68,16 +64,16 @@ def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_
     if isinstance(column, Category):
         found = positions_of(column.known, values)
         return np.maximum(found, 0), found >= 0
-    numbers = numbers_of(values)
-    return column.place(numbers), ~np.isnan(numbers)
+    natural = numbers(values, number_of)
+    return column.place(natural), ~np.isnan(natural)
 
 
 def _columns(config: TableConfig, X: Any) -> list[NDArray[Any]]:
     """Return the columns, in the configuration's order, of a frame or of rows."""
-    names, given = list(config.names), getattr(X, "columns", None)
-    if given is not None and list(given) != names:
+    names, given = list(config.names), names_of(X)
+    if given is not None and given != names:
         raise ValueError(
-            f"{shown_names(list(given), 'X has the columns')}, but the configuration's are {', '.join(names)}; "
+            f"{shown_names(given, 'X has the columns')}, but the configuration's are {', '.join(names)}; "
             "select them in this order"
         )
     return table_of(X, len(names), ", ".join(names))

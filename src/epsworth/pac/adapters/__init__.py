@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import FunctionMechanism, Labels, MeanMechanism, Mechanism, Prepare
+from epsworth.pac.adapters.adapter import FunctionMechanism, Labels, MeanMechanism, Mechanism, Prepare, as_numbers
 from epsworth.pac.adapters.components import PCAMechanism
 from epsworth.pac.adapters.forests import ForestMechanism
 from epsworth.pac.adapters.kmeans import KMeansMechanism
@@ -52,6 +52,7 @@ def prepared(adapter: Literal["auto"] | Prepare, algorithm: Any, X: Floats, y: L
     found = adapter(algorithm, X.copy(), None if y is None else y.copy())  # what is not ours may write to what it gets
     if not isinstance(found, Mechanism):
         raise TypeError(f"adapter must return a Mechanism, got a {type(found).__name__}")
+    as_numbers(found.reference, "the reference of the adapter's mechanism")
     return found
 
 

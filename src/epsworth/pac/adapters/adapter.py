@@ -16,6 +16,27 @@ from epsworth.arrays import Floats, as_floats
 Labels = NDArray[Any]
 
 
+def check_masked(values: Any, name: str) -> None:
+    """Refuse hidden entries: as an array, they would show what lies under the mask."""
+    parts = values if isinstance(values, (list, tuple)) else [values]
+    for row, part in enumerate(parts):
+        if isinstance(part, np.ma.MaskedArray) and np.ma.getmaskarray(part).any():
+            at = int(np.argwhere(np.ma.getmaskarray(part))[0][0]) if part is values and part.ndim else row
+            raise ValueError(f"row {at}, {name}: an entry is masked, that is missing; fill it, or drop the row")
+        if isinstance(part, (list, tuple)):
+            check_masked(part, name)
+
+
+def as_numbers(found: Any, name: str = "the output") -> Floats:
+    """Return what is given as real numbers; refuse what they would show or drop: masked entries, imaginary parts."""
+    check_masked(found, name)
+    if np.iscomplexobj(held := np.asarray(found)) or (
+        held.dtype == object and any(isinstance(value, complex) for value in held.reshape(-1))
+    ):
+        raise ValueError(f"{name} must be real numbers, got complex ones; give real and imaginary parts one by one")
+    return as_floats(held)
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism(ABC):
     """An algorithm prepared on the pool: a pure function of the *set* of rows, in canonical form.
@@ -103,7 +124,7 @@ class FunctionMechanism(Mechanism):
 
 def _vector(function: Callable[..., Any], X: Floats, y: Labels | None) -> Floats:
     found = function(X) if y is None else function(X, y)
-    return np.array(as_floats(found).reshape(-1))  # a copy: the function may return a view of its own memory
+    return np.array(as_numbers(found).reshape(-1))  # a copy: the function may return a view of its own memory
 
 
 @dataclass(frozen=True, eq=False)

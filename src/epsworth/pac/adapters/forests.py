@@ -44,7 +44,7 @@ class ForestMechanism(Mechanism):
 
         model = clone(self.template).fit(X, y)
         if not np.array_equal(model.classes_, self.classes):
-            raise ValueError("a world lacks a class")
+            raise ValueError("a world lacks a class, or the library takes two labels for one; recode them")
         return _read(model)
 
     def rebuild(self, vector: Floats) -> Any:

@@ -72,7 +72,7 @@ class LinearMechanism(Mechanism):
 
         model = clone(self.template).fit(X, y)
         if self.classes is not None and not np.array_equal(model.classes_, self.classes):
-            raise ValueError("a world lacks a class")
+            raise ValueError("a world lacks a class, or the library takes two labels for one; recode them")
         coefficients = np.atleast_2d(as_floats(model.coef_))
         intercepts = np.broadcast_to(as_floats(model.intercept_), len(coefficients))
         return self._canonical(np.column_stack([coefficients, intercepts]))
