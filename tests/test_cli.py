@@ -79,13 +79,13 @@ def test_utility_prints_tables_and_writes_json_and_a_plot(cli, place):
         "worst of these 20 records",
         "record 3",
         "accuracy",
-        "ε=6",
+        "ε=3",
         "for certain",
     ):
         assert words in out
     document = json.loads((place / "u.json").read_text())
     assert np.shape(document["stability"]["lower"]) == (6, 3, 20)
-    assert document["epsilons_per_feature"][:2] == [1.0, 2.0]
+    assert document["epsilons_per_record"][:2] == [1.0, 2.0]
     assert (place / "u.png").read_bytes().startswith(b"\x89PNG")
     for number in re.findall(r"(?<=pm  ).*", out.split("worst")[0]):
         shown = [float(v) for v in re.findall(r"0\.\d{3}", number)]

@@ -33,7 +33,14 @@ def test_logistic_regression_on_the_papers_record(paper_data, file, target, sens
     model, X = fitted(paper_data, file, target)
     record = X[row].with_columns(**{name: pl.lit(value) for name, value in change.items()})
     curves = ew.stability(
-        model, record, sensitive=sensitive, mechanisms=MECHANISMS, epsilons=EPSILONS, rng=0, confidence=1 - 1e-6
+        model,
+        record,
+        sensitive=sensitive,
+        mechanisms=MECHANISMS,
+        per="feature",
+        epsilons=EPSILONS,
+        rng=0,
+        confidence=1 - 1e-6,
     )
     x = record[sensitive[0]][0]
     for m, name in enumerate(MECHANISMS):

@@ -368,7 +368,7 @@ def test_curves_equal_enumeration(name, kind, sensitive):
     if kind == "few levels":  # an enumeration without some of those that may be released
         table = table.with_columns(pl.col("region").cast(pl.Enum(WHOLE.region.unique().tolist())))
     found = ew.stability(
-        model, table, sensitive=sensitive, domain=DOMAIN, mechanisms="krr:k=9", epsilons=epsilons, rng=0
+        model, table, sensitive=sensitive, domain=DOMAIN, mechanisms="krr:k=9", per="feature", epsilons=epsilons, rng=0
     )
     assert found.confidence == 1
     assert (found.upper - found.lower).max() < 1e-11
@@ -388,7 +388,9 @@ def test_curves_of_continuous_mechanisms_hold_what_predict_answers(name, sensiti
     """The exact engine, also beside gaps; 20,000 draws. False-alarm rate 1e-6 a comparison, of which there are 36."""
     model, rng, draws = fitted(name), np.random.default_rng(1), 20_000
     rows = TABLE[TABLE.region.notna()][:3] if "region" in sensitive else TABLE[TABLE.region.isna()][:3]
-    found = ew.stability(model, rows, sensitive=sensitive, domain=DOMAIN, mechanisms=["pm", "laplace"], epsilons=[2.0])
+    found = ew.stability(
+        model, rows, sensitive=sensitive, domain=DOMAIN, mechanisms=["pm", "laplace"], per="feature", epsilons=[2.0]
+    )
     assert (found.method == "cells").all()
     for (m, mechanism), i in itertools.product(enumerate(["pm", "laplace"]), range(len(rows))):
         record = rows.iloc[[i]]

@@ -30,7 +30,7 @@ READS = 'epsworth: reading a table needs polars, which is not installed: pip ins
 DRAWS = 'epsworth: drawing a plot needs matplotlib, which is not installed: pip install "epsworth[plot]"\n'
 REFUSED = {
     "utility model.skops people.csv -s age": READS,
-    "split model.skops people.csv -s age --record-epsilon 4": READS,
+    "split model.skops people.csv -s age --epsilon 4": READS,
     "safe-box model.skops people.jsonl -s age": READS,
     "init people.csv -s age --draft": READS,
     "perturb policy.toml people.csv out.csv": READS,

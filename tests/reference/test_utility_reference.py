@@ -174,6 +174,7 @@ def sampled(entry, **settings):
         np.array([given["x"]]),
         sensitive=given.get("sensitive", list(range(len(given["x"])))),
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)},
+        per="feature",
         epsilons=[given["eps_per_dim"]],
         rng=11,
         method="sampled",
@@ -218,7 +219,7 @@ def exactly(entry, model, **settings):
     given = entry["input"]
     return ew.stability(
         model, np.array([given["x"]]), sensitive=given.get("sensitive", list(range(len(given["x"])))),
-        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]], **settings,
+        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, per="feature", epsilons=[given["eps_per_dim"]], **settings,
     )  # fmt: skip
 
 
@@ -261,7 +262,7 @@ def test_the_cell_engine_is_exact(entry):
     given = entry["input"]
     asked = ask(
         agrees(given), np.array([given["x"]]), sensitive=given["sensitive"],
-        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, epsilons=[given["eps_per_dim"]],
+        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, per="feature", epsilons=[given["eps_per_dim"]],
         domain=None, y=None,
     )  # fmt: skip
     model = as_tree_model(given["trees"])

@@ -64,7 +64,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "command",
-    [("recommend", "-e", "2,4", "--at-least", ".5"), ("split", "-E", "4"), ("tailor", "--epsilon", "2", "--public")],
+    [("recommend", "-e", "2,4", "--at-least", ".5"), ("split", "-e", "4"), ("tailor", "--epsilon", "2", "--public")],
     ids=lambda words: words[0],
 )
 def test_from_a_question_to_rows_that_hold_what_was_named(cli, place, command):

@@ -87,7 +87,7 @@ def test_a_document_that_json_cannot_hold_is_refused():
         ew.reports.report_document({"release": {1, 2}, "report": 1})
 
 
-@pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_feature", "stability", "labels"])
+@pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_record", "stability", "labels"])
 @pytest.mark.parametrize("given", [None, 3, [], {"average": 3}, [[]]])
 @pytest.mark.cases(1)
 def test_a_damaged_result_is_refused_without_the_interpreters_words(entry, given):

@@ -109,14 +109,14 @@ def test_no_output_replaces_what_the_study_names(cli, place, option, file):
 
 @pytest.mark.slow
 def test_recommend_writes_the_question_that_it_answers(cli, place):
-    words = ("-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "-E", "4:8:2", "--tolerance", "0.1", "--seed", "1",
+    words = ("-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "-e", "4:8:2", "--tolerance", "0.1", "--seed", "1",
              "--method", "sampled", "--at-least", "0.7", "--on", "worst", "--target", "ill")  # fmt: skip
     code, _, err = cli(
         "recommend", "model.skops", "people.csv", *words, "--json", "c.json", "--study", "questions/q.toml"
     )
     assert (code, err) == (0, "")
     study = ew.Study.load("questions/q.toml")
-    assert (study.model, study.record_epsilons, study.on) == (os.path.join("..", "model.skops"), "4:8:2", "worst")
+    assert (study.model, study.epsilons, study.on) == (os.path.join("..", "model.skops"), "4:8:2", "worst")
     cli("run", "questions/q.toml", "-o", "r.json")
     asked, found = json.loads(Path("c.json").read_text()), json.loads(Path("r.json").read_text())
     asked["curves"].pop("seconds")

@@ -22,7 +22,7 @@ from skops.io import dump
 import epsworth as ew
 from epsworth.cli import show
 from epsworth.mechanisms import FAMILIES
-from epsworth.studies.inputs import shared_evenly
+from epsworth.utility.question import budgets
 from epsworth.tables import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -88,7 +88,7 @@ def test_safe_box_prints_what_the_library_says(cli, place):
 @pytest.mark.slow
 def test_split_writes_the_policy_that_it_prints(cli, place, tmp_path):
     policy = tmp_path / "policy.toml"
-    text = cli("split", "model.skops", "table.csv", *BOX, "-E", "4", "--policy", str(policy)).stdout
+    text = cli("split", "model.skops", "table.csv", *BOX, "-e", "4", "--policy", str(policy)).stdout
     written = ew.Policy.load(policy)
     assert written.total <= 4
     shares = re.search(r"split as age ([\d.]+), bmi ([\d.]+)", text).groups()
@@ -153,35 +153,35 @@ def test_nothing_on_standard_input_is_told(cli, monkeypatch):
 
 @given(st.floats(1e-6, 1e3), st.integers(1, 40))
 def test_shares_of_a_total_never_add_up_to_more(total, features):
-    share = shared_evenly(total, features)
+    (whole,), (share,) = budgets(np.array([total]), features, "record")
+    assert whole == total
     assert features * Fraction(share) <= Fraction(total)
     assert features * Fraction(np.nextafter(share, np.inf)) > Fraction(total)
 
 
 @pytest.mark.slow
 def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
-    text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-E", "2,4").stdout
+    text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "2,4").stdout
     assert "by ε per record" in text
     assert re.search(r"mechanism +ε=2 +ε=4", text)
     flat = " ".join(text.split())
-    assert "age, bmi pay 1/2 of it each" in flat
+    assert "ε is per record, of age, bmi together." in flat
     assert "At ε=2 per record: whoever held two values of a record equally likely is at most 88.07971 % sure" in flat
     assert "At ε=4 per record: whoever held two values of a record equally likely is at most 98.20138 % sure" in flat
-    same = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "1,2").stdout
+    same = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "1,2", "--per-feature").stdout
     assert text.split("queries")[0] == same.split("queries")[0]
 
 
-def test_epsilons_that_differ_between_mechanisms_are_told_per_feature(capsys):
+def test_promises_that_differ_between_mechanisms_are_told(capsys):
     curves = ew.stability(
         lambda records: records[:, 0] > 0.5, [[0.2]], sensitive=0, epsilons=[2.0],
         mechanisms={"whole": FAMILIES["pm"], "half": lambda epsilon: FAMILIES["pm"](epsilon / 2)},
     )  # fmt: skip
-    assert show.epsilons_per_record(curves) is None
     show.print_curves(curves, ["worst"])
     show.print_facts(curves)
     text = " ".join(capsys.readouterr().out.split())
-    assert "by ε per feature" in text
-    assert "per record it adds up" in text
+    assert "whole at epsilon 2 per record: pure LDP, epsilon 2 per record" in text
+    assert "half at epsilon 2 per record: pure LDP, epsilon 1 per record" in text
     assert "At ε=2 per record: whoever" in text  # the weaker promise of the two
 
 
@@ -247,11 +247,11 @@ def test_init_asks_and_shows_nothing_of_the_table(place, tmp_path):
         (("radius", "model.skops", "inf.csv", "--all", "--resume", "run"), "'bmi' is not finite in record 31"),
         (("radius", "model.skops", "inf.csv", "--all", "-f", "age", "--resume", "run"), "failed on record 31"),
         (("safe-box", "model.skops", "table.csv", "-s", "age", "-r", "-1"), "there is no record -1"),
-        (("split", "model.skops", "table.csv", "-s", "age", "-E", "4", "--domain", "ranges.toml"), "at least two"),
-        (("split", "model.skops", "table.csv", *BOX, "-E", "4", "--on", "best"), "--on must be average or worst"),
+        (("split", "model.skops", "table.csv", "-s", "age", "-e", "4", "--domain", "ranges.toml"), "at least two"),
+        (("split", "model.skops", "table.csv", *BOX, "-e", "4", "--on", "best"), "--on must be average or worst"),
         (("init", "table.csv", "-s", "age", "-o", "new.toml"), "standard input is no terminal"),
         (("init", "table.csv", "--draft", "-o", "new.toml"), "--sensitive is missing"),
-        (("utility", "model.skops", "table.csv", *BOX, "-E", "0,1"), "positive"),
+        (("utility", "model.skops", "table.csv", *BOX, "-e", "0,1"), "positive"),
     ],
 )
 @pytest.mark.cases(1)
@@ -265,8 +265,7 @@ def test_bad_questions_end_in_one_sentence_and_status_2(cli, words, message):
 @pytest.mark.cases(1)
 def test_epsilons_that_are_none_get_one_sentence(cli, epsilon):
     for words in (
-        ("utility", "--record-epsilon", epsilon), ("recommend", "--record-epsilon", epsilon),
-        ("utility", "--epsilon", epsilon), ("split", "-E", epsilon.split(",")[-1]),
+        ("utility", "--epsilon", epsilon), ("recommend", "--epsilon", epsilon), ("split", "-e", epsilon.split(",")[-1]),
     ):  # fmt: skip
         told = cli(words[0], "model.skops", "table.csv", *BOX, *words[1:], code=2).stderr
         assert len(told.splitlines()) == 1, told

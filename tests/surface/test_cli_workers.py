@@ -18,7 +18,7 @@ LAWS = ("-m", "pm", "-m", "krr:k=5", "-e", "1,3", "--seed", "1")
 COMMANDS = {
     "utility": ("utility", "model.skops", "table.csv", *BOX, *LAWS),
     "recommend": ("recommend", "model.skops", "table.csv", *BOX, *LAWS, "--at-least", "0.6"),
-    "split": ("split", "model.skops", "table.csv", *BOX, "-E", "3", "--seed", "1"),
+    "split": ("split", "model.skops", "table.csv", *BOX, "-e", "3", "--seed", "1"),
     "radius": ("radius", "model.skops", "table.csv", "--all", "--norm", "inf", "--seed", "1"),
     "tailor": ("tailor", "model.skops", "table.csv", *BOX, "--epsilon", "2", "--seed", "1", "--public"),
     "profile": ("profile", "sick.csv", "--target", "sick", "--seed", "1"),

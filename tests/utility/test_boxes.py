@@ -140,7 +140,7 @@ def test_boxes_of_a_forest_hold_and_are_the_best(record, sensitive):
         probes[:, column] = rng.uniform(box.lower[j], box.upper[j], 20_000)
     assert (model.predict(probes) == box.label).all()
     assert box.guaranteed <= ew.stability(
-        model, IRIS[record : record + 1], sensitive=sensitive, domain=RANGES, mechanisms="pm", epsilons=[2.0]
+        model, IRIS[record : record + 1], sensitive=sensitive, domain=RANGES, mechanisms="pm", per="feature", epsilons=[2.0]
     ).upper.item()  # fmt: skip
     assert box.mass >= brute_force(model, record, sensitive) - 1e-6  # thresholds move by float32 rounding
 
@@ -273,7 +273,7 @@ def test_a_linear_box_in_natural_units_behind_a_scaler():
     assert box.best
     assert corners_agree(model, box)
     assert box.guaranteed <= ew.stability(
-        model, IRIS[60:61], sensitive=[0, 1, 2, 3], domain=RANGES, mechanisms="pm", epsilons=[6.0]
+        model, IRIS[60:61], sensitive=[0, 1, 2, 3], domain=RANGES, mechanisms="pm", per="feature", epsilons=[6.0]
     ).upper.item()  # fmt: skip
     assert str(box).startswith("The label stays 1 for certain while x0 ")
 

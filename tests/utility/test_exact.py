@@ -63,7 +63,14 @@ def _one_thread():
 
 
 def question(model, X, **more):
-    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 2, 6], "domain": RANGES, "y": None}
+    settings = {
+        "sensitive": [0, 2],
+        "mechanisms": CONTINUOUS,
+        "per": "feature",
+        "epsilons": [0.5, 2, 6],
+        "domain": RANGES,
+        "y": None,
+    }
     return ask(model, X, **(settings | more))
 
 
@@ -101,7 +108,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 @pytest.mark.cases(1)
 def test_cells_hold_the_sampled_truth_and_name_themselves(name):
     model = TREES[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4], "domain": RANGES}
+    settings = {"sensitive": [0, 2], "mechanisms": CONTINUOUS, "per": "feature", "epsilons": [0.5, 4], "domain": RANGES}
     exact = ew.stability(model, IRIS[[0, 70, 120]], y=[0, 1, 1], **settings)
     assert (exact.method == "cells").all()
     assert exact.confidence == 1
@@ -120,7 +127,7 @@ def test_cells_hold_the_sampled_truth_and_name_themselves(name):
 def test_cells_equal_the_whole_grid(name):
     """Property test 5: two exact engines on the same grid mechanisms, natural units and scalers included."""
     model = TREES[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "mechanisms": GRID, "epsilons": [0.5, 2, 6], "domain": RANGES}
+    settings = {"sensitive": [0, 2], "mechanisms": GRID, "per": "feature", "epsilons": [0.5, 2, 6], "domain": RANGES}
     one = ew.stability(model, IRIS[::30], method="cells", **settings)
     other = ew.stability(model, IRIS[::30], method="grid", **settings)
     assert (one.method == "cells").all()
@@ -132,7 +139,7 @@ def test_cells_equal_the_whole_grid(name):
 def test_three_features_and_one():
     model = RandomForestClassifier(5, max_depth=4, random_state=0).fit(IRIS, SPECIES)
     for sensitive in ([1], [0, 2, 3]):
-        settings = {"sensitive": sensitive, "epsilons": [1, 4], "domain": RANGES}
+        settings = {"sensitive": sensitive, "per": "feature", "epsilons": [1, 4], "domain": RANGES}
         one = ew.stability(model, IRIS[::40], mechanisms=GRID, method="cells", **settings)
         other = ew.stability(model, IRIS[::40], mechanisms=GRID, method="grid", **settings)
         np.testing.assert_allclose(one.lower, other.lower, atol=1e-11)
@@ -227,7 +234,13 @@ def test_a_function_and_unsupported_models_are_told_why():
 
 def test_quantising_makes_any_classifier_exact():
     neighbours = KNeighborsClassifier().fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "epsilons": [1.0, 4.0], "domain": RANGES, "mechanisms": ["pm", "krr:k=9"]}
+    settings = {
+        "sensitive": [0, 2],
+        "per": "feature",
+        "epsilons": [1.0, 4.0],
+        "domain": RANGES,
+        "mechanisms": ["pm", "krr:k=9"],
+    }
     curves = ew.stability(neighbours, IRIS[:3], quantise=15, y=[0, 0, 1], **settings)
     assert (curves.method == "grid").all()
     assert curves.confidence == 1
@@ -249,7 +262,7 @@ def test_categorical_features_on_the_grid():
         return (np.asarray(t["age"]) > 40) ^ (np.asarray(t["job"]) == "c")
 
     curves = ew.stability(
-        classifier, table, sensitive=["age", "job"], mechanisms="krr:k=11", epsilons=[1.0],
+        classifier, table, sensitive=["age", "job"], mechanisms="krr:k=11", per="feature", epsilons=[1.0],
         domain={"age": (0, 100), "job": ["a", "b", "c"]},
     )  # fmt: skip
     assert (curves.method == "grid").all()
@@ -324,7 +337,14 @@ def test_branch_and_bound_meets_the_whole_grid(name):
     """Four sensitive features: the bounds hold what the exact grid says, and are as narrow as asked for."""
     model = TREES[name].fit(IRIS, SPECIES)
     grid = ["krr:k=7", "pm:quantise=9"]
-    settings = {"sensitive": [0, 1, 2, 3], "mechanisms": grid, "epsilons": [1, 4], "domain": RANGES, "y": [0, 2]}
+    settings = {
+        "sensitive": [0, 1, 2, 3],
+        "mechanisms": grid,
+        "per": "feature",
+        "epsilons": [1, 4],
+        "domain": RANGES,
+        "y": [0, 2],
+    }
     exact = ew.stability(model, IRIS[[0, 70]], method="grid", **settings)
     found = ew.stability(
         model, IRIS[[0, 70]], method="branch_and_bound", rng=0, tolerance=0.03, confidence=1 - 1e-6, **settings
@@ -343,6 +363,7 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
     settings = {
         "sensitive": [0, 1, 2, 3],
         "mechanisms": ["pm", "laplace_clipped", "sw"],
+        "per": "feature",
         "epsilons": [1, 5],
         "domain": RANGES,
     }
@@ -361,7 +382,14 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
 
 def test_many_records_with_five_features_are_sampled():
     model = RandomForestClassifier(3, random_state=0).fit(CANCER, BENIGN)
-    given = {"sensitive": range(5), "mechanisms": ["pm"], "epsilons": [1.0], "rng": 0, "tolerance": 0.2}
+    given = {
+        "sensitive": range(5),
+        "mechanisms": ["pm"],
+        "per": "feature",
+        "epsilons": [1.0],
+        "rng": 0,
+        "tolerance": 0.2,
+    }
     assert (ew.stability(model, CANCER[:17], **given).method == "sampled").all()
     assert (ew.stability(model, CANCER[:2], **given).method == "branch_and_bound").all()
 
@@ -384,7 +412,7 @@ def test_shared_draws_hold_the_truth_at_every_epsilon(x):
         return (Z[:, 0] >= 0.8) ^ (Z[:, 1] >= 0.8)
 
     epsilons = [0.1, 1, 2, 3, 4, 6, 8]
-    settings = {"sensitive": [0, 1], "mechanisms": "krr", "epsilons": epsilons}
+    settings = {"sensitive": [0, 1], "mechanisms": "krr", "per": "feature", "epsilons": epsilons}
     exact = ew.stability(xor, [x], y=[True], method="grid", **settings)
     asked = ask(xor, [x], domain=None, y=[True], **settings)
     found = SharedDraws().bound(asked, settings_of(1e-6))
@@ -398,7 +426,13 @@ def test_shared_draws_hold_the_truth_at_every_epsilon(x):
 
 def test_shared_draws_cost_less_than_separate_ones():
     model = KNeighborsClassifier(3).fit(CANCER, BENIGN)
-    settings = {"sensitive": list(range(4)), "mechanisms": "krr", "epsilons": np.linspace(1, 8, 15), "tolerance": 0.03}
+    settings = {
+        "sensitive": list(range(4)),
+        "mechanisms": "krr",
+        "per": "feature",
+        "epsilons": np.linspace(1, 8, 15),
+        "tolerance": 0.03,
+    }
     shared = ew.stability(model, CANCER[:1], rng=0, **settings)
     separate = ew.stability(model, CANCER[:1], rng=0, method="sampled", **settings)
     assert shared.method.item() == "strata"

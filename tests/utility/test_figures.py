@@ -30,7 +30,9 @@ def words(axes):
 
 def test_lines_are_guaranteed_bounds_at_the_epsilon_of_a_record():
     model = ew.as_classifier(lambda X: X[:, 0] + X[:, 1] > 1)
-    curves = ew.stability(model, [[0.2, 0.3]], sensitive=[0, 1], mechanisms=["pm"], epsilons=EPSILONS, rng=0)
+    curves = ew.stability(
+        model, [[0.2, 0.3]], sensitive=[0, 1], mechanisms=["pm"], per="feature", epsilons=EPSILONS, rng=0
+    )
     axes = curves.plot()
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), [2, 4, 8])
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), curves.lower[0, :, 0])

@@ -44,7 +44,13 @@ LINEAR = {
 def test_linear_brackets_meet_the_sampled_truth(name):
     model = LINEAR[name].fit(CANCER, BENIGN)
     families = ["pm", "laplace_clipped", "krr:k=5", "gaussian:delta=0.1", "exponential_tight:k=7"]
-    settings = {"sensitive": [0, 1, 4, 7], "mechanisms": families, "epsilons": [1, 5], "tolerance": 0.02}
+    settings = {
+        "sensitive": [0, 1, 4, 7],
+        "mechanisms": families,
+        "per": "feature",
+        "epsilons": [1, 5],
+        "tolerance": 0.02,
+    }
     wavering = np.argsort(np.abs(model.decision_function(CANCER)))[[0, 40, 200]]
     y = BENIGN[wavering].copy()
     y[1] = 1 - y[1]
@@ -69,7 +75,13 @@ def line(*weights, intercept=0.0):
 @pytest.mark.slow
 def test_every_mechanism_gets_its_own_engine():
     """Unclipped Laplace has a closed form unless two weights are alike; then polygons or (three features) sampling."""
-    settings = {"sensitive": [0, 1], "mechanisms": ["laplace", "pm", "krr:k=11"], "epsilons": [1.0], "rng": 0}
+    settings = {
+        "sensitive": [0, 1],
+        "mechanisms": ["laplace", "pm", "krr:k=11"],
+        "per": "feature",
+        "epsilons": [1.0],
+        "rng": 0,
+    }
     curves = ew.stability(line(1.0, -0.6), [[0.6, 0.3]], **settings)
     assert curves.method[:, 0].tolist() == ["lattice", "lattice", "grid"]
     assert curves.confidence == 1
@@ -143,7 +155,13 @@ def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
 def test_several_classes_are_bracketed_by_pairs(name):
     """Three classes, three features: the union bound holds the sampled truth; auto prefers sampling, which closes."""
     model = LINEAR[name].fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2, 3], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "domain": RANGES}
+    settings = {
+        "sensitive": [0, 2, 3],
+        "mechanisms": ["pm", "laplace_clipped"],
+        "per": "feature",
+        "epsilons": [1, 4],
+        "domain": RANGES,
+    }
     pairs = ew.stability(model, IRIS[[77, 120]], method="lattice", y=[2, 2], **settings)
     drawn = ew.stability(model, IRIS[[77, 120]], rng=0, confidence=1 - 1e-6, y=[2, 2], **settings)
     assert (drawn.method == "sampled").all()
@@ -171,7 +189,13 @@ def test_public_values_of_one_record_say_nothing_about_another(scaler, size):
     model = line(1.0, 3.0, -0.8, intercept=-3.0)
     if scaler is not None:
         model = make_pipeline(scaler.fit([[0.1, 0, 0.3], [0.9, 2, 0.6], [0.2, 1, 0.1]]), model)
-    settings = {"sensitive": [0, 2], "mechanisms": ["pm", "laplace_clipped"], "epsilons": [2.0], "tolerance": 1e-3}
+    settings = {
+        "sensitive": [0, 2],
+        "mechanisms": ["pm", "laplace_clipped"],
+        "per": "feature",
+        "epsilons": [2.0],
+        "tolerance": 1e-3,
+    }
     both, alone = ew.stability(model, table, **settings), ew.stability(model, table[1:], **settings)
     assert both.confidence == 1
     np.testing.assert_array_equal(both.lower[:, :, 1], alone.lower[:, :, 0])
@@ -207,6 +231,7 @@ def test_a_tolerance_that_is_not_met_is_said():
     settings = {
         "sensitive": list(range(6)),
         "mechanisms": ["krr:k=101", "sw"],
+        "per": "feature",
         "epsilons": [1, 24],
         "method": "lattice",
     }
@@ -220,7 +245,7 @@ def test_a_tolerance_that_is_not_met_is_said():
     assert not any("tolerance" in note for note in ew.stability(model, x, tolerance=0.01, **settings).notes)
     pairs = ew.stability(
         LINEAR["lda"].fit(IRIS, SPECIES), IRIS[[77]], method="lattice", sensitive=[0, 2, 3], domain=RANGES,
-        mechanisms="pm", epsilons=[1],
+        mechanisms="pm", per="feature", epsilons=[1],
     )  # fmt: skip
     assert (pairs.upper - pairs.lower).max() > 0.01
     assert any("the tolerance of 0.01 is not met at epsilon 1" in note for note in pairs.notes)

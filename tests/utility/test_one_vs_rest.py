@@ -87,7 +87,7 @@ def test_cells_are_those_of_the_model(kind, behind):
     records, names = table(4)
     member = make_pipeline(MinMaxScaler(), KINDS[kind]) if behind else KINDS[kind]
     model = make_pipeline(StandardScaler(), OneVsRestClassifier(member)).fit(records, names)
-    asked = {"sensitive": [0, 2], "domain": {0: (0, 1), 2: (0, 1)}, "epsilons": EPSILONS}
+    asked = {"sensitive": [0, 2], "domain": {0: (0, 1), 2: (0, 1)}, "per": "feature", "epsilons": EPSILONS}
     found = ew.stability(model, records[:4], mechanisms="krr:k=9", rng=0, **asked)
     grid = np.arange(9) / 8
     for r, record in enumerate(records[:4]):

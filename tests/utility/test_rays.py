@@ -30,7 +30,14 @@ def settings(miss, tolerance, seed):
 
 
 def question(model, X, sensitive, **more):
-    given = {"sensitive": sensitive, "mechanisms": NOISE, "epsilons": [0.3, 1, 4, 20], "domain": RANGES, "y": None}
+    given = {
+        "sensitive": sensitive,
+        "mechanisms": NOISE,
+        "per": "feature",
+        "epsilons": [0.3, 1, 4, 20],
+        "domain": RANGES,
+        "y": None,
+    }
     return ask(model, X, **(given | more))
 
 
@@ -149,7 +156,14 @@ def test_promises_are_kept_at_all_epsilons_at_once():
 def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
     """Against plain sampling, false-alarm rate 1e-6; no draw is asked about."""
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
-    given = {"sensitive": [0, 2, 3], "mechanisms": NOISE, "epsilons": [0.5, 2, 6, 20], "domain": RANGES, "y": y}
+    given = {
+        "sensitive": [0, 2, 3],
+        "mechanisms": NOISE,
+        "per": "feature",
+        "epsilons": [0.5, 2, 6, 20],
+        "domain": RANGES,
+        "y": y,
+    }
     rows = IRIS[[77] if y is None else [10, 77, 120]]
     found = ew.stability(model, rows, rng=0, confidence=1 - 1e-6, **given)
     assert (found.method == "rays").all()

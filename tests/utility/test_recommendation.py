@@ -221,7 +221,7 @@ UNKNOWN = {"notion": "other", "epsilon": 1, "delta": 0, "unit": "record"}
 
 
 @pytest.mark.parametrize("damage", [
-    {"mechanisms": ["a", "b"]}, {"epsilons_per_feature": [1, 2]}, {"labels_possible": []}, {"stability": None},
+    {"mechanisms": ["a", "b"]}, {"epsilons_per_record": [1, 2]}, {"labels_possible": []}, {"stability": None},
     {"guarantees_per_record": []}, {"guarantees_per_record": [[UNKNOWN]]},
 ])  # fmt: skip
 def test_damaged_curves_are_refused(tmp_path, damage):
@@ -328,6 +328,7 @@ def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
     settings = {
         "sensitive": [0, 1],
         "domain": {0: {"categories": [0, 1]}, 1: {"lower": 0, "upper": 1, "points": 5}},
+        "per": "feature",
         "epsilons": [4.0],
     }
     words = ["pm", "krr", "krr:k=7", "pm:indicator=0.1", "laplace_clipped:quantise=9", "label_rr"]

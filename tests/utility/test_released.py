@@ -323,7 +323,6 @@ def test_one_epsilon_per_record_is_told_saved_and_loaded(tmp_path):
     policy = ew.Policy.of("pm", {"x0": "0.5", "x2": 2}, RANGES)
     policy.save(tmp_path / "policy.toml")
     curves = ew.stability(FOREST, X[::5], policy=tmp_path / "policy.toml")
-    assert curves.unit == "record"
     assert curves.epsilons.tolist() == [2.5]
     assert curves.mechanisms == ("policy",)
     assert "by epsilon per record" in str(curves)
@@ -331,11 +330,9 @@ def test_one_epsilon_per_record_is_told_saved_and_loaded(tmp_path):
     assert "x0 by pm at epsilon 0.5, x2 by pm at epsilon 2" in str(curves)
     document = curves.to_dict()
     assert document["epsilons_per_record"] == [2.5]
-    assert "epsilons_per_feature" not in document
     assert str(Curves.from_dict(document)) == str(curves)
     found = ew.recommend(curves, at_least=0.5)
     assert "per feature" not in found.reason
-    assert "epsilon_per_feature" not in found.to_dict()["choice"]
     with pytest.raises(ValueError, match="about a policy"):
         found.policy(RANGES)
 
@@ -378,4 +375,4 @@ def test_what_a_policy_refuses_is_refused_by_its_row():
     with pytest.raises(ValueError, match="does not take such a record"):
         ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, sample=1))
     with pytest.raises(TypeError, match="or a policy="):
-        ew.stability(SUMS, X[ROWS], epsilons=[1])
+        ew.stability(SUMS, X[ROWS], per="feature", epsilons=[1])

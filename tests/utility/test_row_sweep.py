@@ -56,7 +56,14 @@ MODELS = {
                                   ("b", DecisionTreeClassifier(max_depth=5, random_state=0))]),
 }  # fmt: skip
 every_model = pytest.mark.parametrize("name", MODELS)
-ASKED = {"sensitive": [0, 1], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4.0], "domain": None, "y": None}
+ASKED = {
+    "sensitive": [0, 1],
+    "mechanisms": CONTINUOUS,
+    "per": "feature",
+    "epsilons": [0.5, 4.0],
+    "domain": None,
+    "y": None,
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -170,7 +177,7 @@ def test_both_ways_list_the_same_of_any_boxes(rows, columns, leaves, near, score
 def test_curves_are_the_same_bits_with_numba_and_without(numba, monkeypatch):
     """And whatever records are bounded together."""
     model = fitted("even forest")
-    asked = {"sensitive": [0, 1], "mechanisms": CONTINUOUS, "epsilons": [0.5, 4.0], "y": LABELS[:5]}
+    asked = {"sensitive": [0, 1], "mechanisms": CONTINUOUS, "per": "feature", "epsilons": [0.5, 4.0], "y": LABELS[:5]}
     fast = ew.stability(model, WIDE[:5], **asked)
     assert "compiled by numba" in fast.notes[0]
     monkeypatch.setattr(row_sweep, "compiled", lambda: None)
@@ -341,7 +348,7 @@ def test_an_even_forest_whose_cells_are_all_asked():
     """Independent truth: the forest's own label in every cell, and masses added up one by one."""
     model = RandomForestClassifier(10, max_depth=5, random_state=0).fit(WIDE, LABELS)
     names = ["pm", "laplace_clipped", "sw"]
-    asked = {"sensitive": [0, 1], "mechanisms": names, "epsilons": [1.0, 6.0]}
+    asked = {"sensitive": [0, 1], "mechanisms": names, "per": "feature", "epsilons": [1.0, 6.0]}
     curves = ew.stability(model, WIDE[:4], **asked)
     for record in range(4):
         cuts = [np.unique(np.float64(np.float32(0)) + _last_left(model, j)) for j in (0, 1)]
@@ -400,7 +407,7 @@ def test_too_many_changes_hand_over(monkeypatch):
     monkeypatch.setattr(row_sweep, "MOST_CHANGES", 50)
     found = builder(fitted("even forest"))
     assert found.flips([0]) is None
-    curves = ew.stability(fitted("even forest"), WIDE[:1], sensitive=[0, 1], mechanisms="pm", epsilons=[1.0], rng=0,
+    curves = ew.stability(fitted("even forest"), WIDE[:1], sensitive=[0, 1], mechanisms="pm", per="feature", epsilons=[1.0], rng=0,
                           tolerance=0.1)  # fmt: skip
     assert (curves.method == "sampled").all()
 

@@ -97,7 +97,7 @@ def test_the_natural_counterexample_falls_with_epsilon():
     """Thirty sensitive features, record 455: clipped Laplace *loses* stability as epsilon grows (section 3, 4)."""
     model, Z = logistic_on_breast_cancer()
     curves = stability(
-        model, Z[455:456], sensitive=list(range(30)), mechanisms=["laplace_clipped", "pm"], epsilons=[1, 4, 8],
+        model, Z[455:456], sensitive=list(range(30)), mechanisms=["laplace_clipped", "pm"], per="feature", epsilons=[1, 4, 8],
         rng=1, tolerance=0.02, confidence=1 - 1e-6,
     )  # fmt: skip
     known = np.array([[0.8834, 0.7636, 0.7067], [0.9781, 0.8274, 0.9301]])
@@ -299,7 +299,14 @@ def test_the_ceiling_is_not_exceeded_by_any_lower_bound():
         Z = np.repeat(x, features, axis=1)
         pure = [n for n in FAMILIES if not n.startswith("gaussian")]
         curves = stability(
-            below(0.4), Z, sensitive=list(range(features)), mechanisms=pure, epsilons=[0.5, 2.0], rng=0, tolerance=0.02
+            below(0.4),
+            Z,
+            sensitive=list(range(features)),
+            mechanisms=pure,
+            per="feature",
+            epsilons=[0.5, 2.0],
+            rng=0,
+            tolerance=0.02,
         )
         for m in range(len(pure)):
             for e in range(2):

@@ -106,7 +106,7 @@ def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
         return model.predict(rows) == own
 
     curves = ew.stability(
-        model, x[np.newaxis], sensitive=sensitive, epsilons=EPSILONS, domain=RANGES, tolerance=1e-3,
+        model, x[np.newaxis], sensitive=sensitive, per="feature", epsilons=EPSILONS, domain=RANGES, tolerance=1e-3,
         mechanisms=[*BOUNDED, *UNBOUNDED],
     )  # fmt: skip
     assert (curves.method == "slabs").all()
@@ -129,7 +129,7 @@ def test_one_feature_is_exact_to_rounding(name):
     """The ends of the label's intervals by bisection of predict, their masses by the law."""
     model, x = fitted(name), IRIS[63]
     low, high = RANGES[COLUMN]
-    settings = {"sensitive": COLUMN, "domain": RANGES, "epsilons": EPSILONS, "mechanisms": BOUNDED}
+    settings = {"sensitive": COLUMN, "domain": RANGES, "per": "feature", "epsilons": EPSILONS, "mechanisms": BOUNDED}
     curves = ew.stability(model, x[np.newaxis], **settings)
     assert (curves.method == "slabs").all()
     assert (curves.upper - curves.lower).max() < 1e-8
@@ -155,7 +155,7 @@ def test_one_feature_is_exact_to_rounding(name):
 @pytest.mark.cases(1)
 def test_brackets_meet_the_sampled_intervals(name):
     """All mechanisms, both quantities; false-alarm rate 1e-6 per model."""
-    model, settings = fitted(name), {"sensitive": [3, 1], "domain": RANGES, "epsilons": [0.5, 4]}
+    model, settings = fitted(name), {"sensitive": [3, 1], "domain": RANGES, "per": "feature", "epsilons": [0.5, 4]}
     settings["mechanisms"] = [*BOUNDED, *UNBOUNDED, "pm:indicator=0.1"]
     rows, y = IRIS[[3, 70, 120]], model.predict(IRIS[[3, 110, 120]])
     y[2] = -1  # a label that the model does not know
@@ -180,7 +180,13 @@ def test_two_centres_equal_the_linear_engine():
     a, b = model.cluster_centers_
     line = LogisticRegression().fit(IRIS, model.labels_)
     line.coef_, line.intercept_ = (b - a)[np.newaxis], np.array([(a @ a - b @ b) / 2])
-    settings = {"sensitive": [0, 2], "domain": RANGES, "epsilons": EPSILONS, "mechanisms": [*BOUNDED, *UNBOUNDED]}
+    settings = {
+        "sensitive": [0, 2],
+        "domain": RANGES,
+        "per": "feature",
+        "epsilons": EPSILONS,
+        "mechanisms": [*BOUNDED, *UNBOUNDED],
+    }
     rows = IRIS[[0, 57, 98, 120]]
     one = ew.stability(model, rows, tolerance=1e-4, **settings)
     other = ew.stability(line, rows, tolerance=1e-3, **settings)
@@ -221,7 +227,7 @@ def test_atoms_at_both_ends_of_both_features_are_counted(second):
     model = NearestCentroid().fit([[0, 0], [0.5, 0.5], [1, 1], [1.5, 1.5]], [0, 0, 1, 1])  # middle 0.25 and 1.25
     x = [0.9, 0.8] if second else [0.8, 0.9]
     curves = ew.stability(
-        model, [x], sensitive=[0, 1], mechanisms="laplace_clipped", epsilons=[2.0], tolerance=1e-4
+        model, [x], sensitive=[0, 1], mechanisms="laplace_clipped", per="feature", epsilons=[2.0], tolerance=1e-4
     )  # fmt: skip
     one, other = (ew.FAMILIES["laplace_clipped"](2.0).law(u) for u in x)
     edges = np.linspace(0, 1, 200_001)
@@ -252,7 +258,7 @@ def test_unclipped_noise_in_a_disc_is_a_noncentral_chi_square():
     x, square = np.array([0.5, 0.5]), 4 * (np.log(2) + 1)  # the circle around (-1, -1)
     epsilons = [0.5, 2.0, 8.0]
     curves = ew.stability(
-        model, [x], sensitive=[0, 1], mechanisms="gaussian:delta=0.1", epsilons=epsilons, tolerance=1e-4
+        model, [x], sensitive=[0, 1], mechanisms="gaussian:delta=0.1", per="feature", epsilons=epsilons, tolerance=1e-4
     )  # fmt: skip
     sigma = np.array([ew.FAMILIES["gaussian"](e, delta=0.1).law(0.5).var() ** 0.5 for e in epsilons])
     truth = ncx2.cdf(square / sigma**2, 2, ((x + 1) ** 2).sum() / sigma**2)
@@ -334,7 +340,9 @@ def test_random_quadrics_are_decided_rightly():
 def test_predict_answers_as_decided_wherever_it_is_decided(name):
     """No tolerance: the classifier itself, on all sides of the decided rectangles, at natural values."""
     model, rng, edges = fitted(name), np.random.default_rng(0), np.linspace(0, 1, 65)
-    asked = ask(model, IRIS[::10], sensitive=[0, 2], mechanisms="pm", epsilons=[1.0], domain=RANGES, y=None)
+    asked = ask(
+        model, IRIS[::10], sensitive=[0, 2], mechanisms="pm", per="feature", epsilons=[1.0], domain=RANGES, y=None
+    )
     sections, low, high = quadratic_for(asked), edges[:-1], edges[1:]
     for record in range(15):
         leads = sections.leads(record, asked.labels[record], 1.0)
@@ -352,7 +360,7 @@ def test_extreme_epsilons(mechanism):
     model = GaussianNB().fit(IRIS, SPECIES)
     epsilons = [1e-6, 1e-3, 60.0, 600.0]
     curves = ew.stability(
-        model, IRIS[[0, 70]], sensitive=[0, 2], mechanisms=mechanism, epsilons=epsilons, domain=RANGES
+        model, IRIS[[0, 70]], sensitive=[0, 2], mechanisms=mechanism, per="feature", epsilons=epsilons, domain=RANGES
     )  # fmt: skip
     assert (curves.method == "slabs").all()
     assert (curves.upper - curves.lower).max() <= 0.01
@@ -378,7 +386,14 @@ def test_scores_that_cancel_widen_the_bracket():
 
 
 def settings_for(sensitive, **more):
-    return {"sensitive": sensitive, "domain": RANGES, "mechanisms": "pm", "epsilons": [1.0], "tolerance": 0.2} | more
+    return {
+        "sensitive": sensitive,
+        "domain": RANGES,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": [1.0],
+        "tolerance": 0.2,
+    } | more
 
 
 def test_what_sections_cannot_answer_is_sampled_or_asked_on_a_grid():
@@ -397,7 +412,7 @@ def test_what_sections_cannot_answer_is_sampled_or_asked_on_a_grid():
 def test_a_mixture_of_grid_and_continuous_outputs_is_sampled():
     domain = {0: {"lower": 4, "upper": 8, "points": 9}, 2: (1, 7)}
     model = GaussianNB().fit(IRIS, SPECIES)
-    settings = {"sensitive": [0, 2], "domain": domain, "epsilons": [1.0], "tolerance": 0.2, "rng": 0}
+    settings = {"sensitive": [0, 2], "domain": domain, "per": "feature", "epsilons": [1.0], "tolerance": 0.2, "rng": 0}
     found = ew.stability(model, IRIS[[70]], mechanisms="krr:k=3001", **settings)
     assert found.method.item() != "slabs"
 
@@ -406,7 +421,14 @@ def test_scores_are_checked_against_the_classifier(monkeypatch):
     def predict(self, X):
         return (np.asarray(X)[:, 0] ** 2 > 30) * 1
 
-    settings = {"sensitive": [0, 2], "mechanisms": "pm", "epsilons": [1.0], "domain": RANGES, "y": None}
+    settings = {
+        "sensitive": [0, 2],
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": [1.0],
+        "domain": RANGES,
+        "y": None,
+    }
     kind = type("GaussianNB", (GaussianNB,), {"predict": predict})  # not what it is called
     assert "has no quadratic scores" in quadratic_for(ask(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings))
     asked = ask(GaussianNB().fit(IRIS, SPECIES), IRIS[[70]], **settings)
@@ -420,9 +442,11 @@ def test_frames_one_cluster_and_labels_as_texts():
     domain = {"c": (1, 7), "a": (4, 8)}
     curves = ew.stability(
         model, frame.iloc[[70]][["d", "c", "b", "a"]], sensitive=["c", "a"], domain=domain, mechanisms="pm",
-        epsilons=[2.0],
+        per="feature", epsilons=[2.0],
     )  # fmt: skip
-    plain = ew.stability(model, frame.iloc[[70]], sensitive=["a", "c"], domain=domain, mechanisms="pm", epsilons=[2.0])
+    plain = ew.stability(
+        model, frame.iloc[[70]], sensitive=["a", "c"], domain=domain, mechanisms="pm", per="feature", epsilons=[2.0]
+    )
     assert (curves.method.item(), curves.labels) == ("slabs", plain.labels)
     assert curves.lower.item() <= plain.upper.item()
     assert plain.lower.item() <= curves.upper.item()

@@ -41,7 +41,7 @@ def asked():
     frame = people()
     model, truth = fitted(frame)
     curves = ew.stability(
-        model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"], epsilons=[1, 2, 4, 8],
+        model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"], per="feature", epsilons=[1, 2, 4, 8],
         domain=DOMAIN, y=truth, rng=1,
     )  # fmt: skip
     found = ew.recommend(curves, at_least=0.6)
@@ -100,7 +100,7 @@ def test_box_and_split_are_those_of_the_library(asked):
     rows = np.unique(np.linspace(0, 39, 20).astype(int))
     even = ew.stability(
         model, frame[rows.tolist()], sensitive=["age", "bmi"], mechanisms=found.choice.mechanism,
-        epsilons=[found.choice.epsilon], domain=DOMAIN, rng=3,
+        per="feature", epsilons=[found.choice.epsilon], domain=DOMAIN, rng=3,
     )  # fmt: skip
     assert around.split.even_lower <= even.average().upper[0, 0]
     assert around.split.even_upper >= even.average().lower[0, 0]
@@ -170,7 +170,14 @@ def test_no_split_of_mechanisms_with_options_is_said():
     frame = people()
     model, _ = fitted(frame)
     curves = ew.stability(
-        model, frame, sensitive=["age", "bmi"], mechanisms="krr:k=9", epsilons=[2.0], domain=DOMAIN, rng=1
+        model,
+        frame,
+        sensitive=["age", "bmi"],
+        mechanisms="krr:k=9",
+        per="feature",
+        epsilons=[2.0],
+        domain=DOMAIN,
+        rng=1,
     )
     around = look_around(curves, model, frame, domain=DOMAIN, rng=1)
     assert around.split is None
@@ -180,7 +187,9 @@ def test_no_split_of_mechanisms_with_options_is_said():
 def test_what_costs_is_left_out_and_said():
     frame = people()
     model, truth = fitted(frame)
-    curves = ew.stability(model, frame, sensitive=["age", "bmi"], mechanisms="pm", epsilons=[2.0], domain=DOMAIN, rng=1)
+    curves = ew.stability(
+        model, frame, sensitive=["age", "bmi"], mechanisms="pm", per="feature", epsilons=[2.0], domain=DOMAIN, rng=1
+    )
     asked = []
 
     def counted(records):

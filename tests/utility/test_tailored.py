@@ -146,7 +146,6 @@ def test_what_is_kept_is_what_all_outcomes_give(kind):
     under = ew.stability(model, records, policy=made.policy)
     np.testing.assert_array_equal(under.lower[0, 0], curves.lower[0, 1])
     assert under.guarantees[0][0] == made.policy.guarantee
-    assert under.unit == "record"
     assert under.confidence == 1
 
 
@@ -308,7 +307,10 @@ def beside(*words, n=60, **given):
             X,
             model,
             ew.stability(
-                model, X, **{"sensitive": [2, 0], "mechanisms": list(words), "epsilons": [0.3, 1], "rng": 5} | given
+                model,
+                X,
+                **{"sensitive": [2, 0], "mechanisms": list(words), "per": "feature", "epsilons": [0.3, 1], "rng": 5}
+                | given,
             ),
         )
 
@@ -332,7 +334,9 @@ def test_a_tailored_mechanism_spends_the_same_on_a_record():
 @pytest.mark.slow
 def test_other_mechanisms_are_answered_as_without_it():
     X, model, curves = beside("pm", "tailored", tolerance=0.1, method="auto")
-    plain = ew.stability(model, X, sensitive=[2, 0], mechanisms="pm", epsilons=[0.3, 1], rng=5, tolerance=0.1)
+    plain = ew.stability(
+        model, X, sensitive=[2, 0], mechanisms="pm", per="feature", epsilons=[0.3, 1], rng=5, tolerance=0.1
+    )
     np.testing.assert_array_equal(curves.lower[0], plain.lower[0])
     np.testing.assert_array_equal(curves.upper[0], plain.upper[0])
     assert curves.queries > plain.queries
@@ -376,7 +380,9 @@ def test_it_can_be_asked_about_alone_and_in_other_words():
     assert not quick.stopped
     X, model = numbers(60)
     with pytest.warns(LeakWarning):
-        one = ew.stability(model, X, sensitive=[2, 0], mechanisms="tailored", epsilons=1, progress=lambda share: None)
+        one = ew.stability(
+            model, X, sensitive=[2, 0], mechanisms="tailored", per="feature", epsilons=1, progress=lambda share: None
+        )
     assert one.mechanisms == ("tailored",)
 
 
@@ -428,7 +434,6 @@ def test_it_is_recommended_in_plain_words():
                  "statistics of single features", "known of these records alone"):  # fmt: skip
         assert told in found.reason
     assert "For people like those" not in found.reason
-    assert "epsilon_per_feature" not in found.to_dict()["choice"]
     with pytest.raises(
         ValueError, match=r"ew\.tailor\(model, X, sensitive=.*epsilon=2\), or epsworth tailor, writes it"
     ):

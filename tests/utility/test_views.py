@@ -152,7 +152,13 @@ def test_linear_models_behind_compositions_hold_the_truth_in_sixty_digits(name):
 def test_other_scores_behind_compositions_hold_the_sampled_truth(model, method):
     """Three labels, two features; 8 sampled intervals miss with probability 1e-6 together."""
     model = fitted(model, labels=THIRDS)
-    settings = {"sensitive": ["age", "hours"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": EPSILONS}
+    settings = {
+        "sensitive": ["age", "hours"],
+        "domain": DOMAIN,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": EPSILONS,
+    }
     sure = ew.stability(model, TABLE[:4], method=method, **settings)
     drawn = ew.stability(model, TABLE[:4], method="sampled", rng=0, confidence=1 - 1e-6, tolerance=0.03, **settings)
     assert sure.confidence == 1
@@ -214,7 +220,13 @@ def test_categories_beside_numbers_hold_the_truth_in_sixty_digits(model, method)
     other = KNOWN[(KNOWN["job"] != KNOWN["job"].iloc[0]) & (KNOWN["sex"] != KNOWN["sex"].iloc[0])]
     model, records = fitted(model), pd.concat([KNOWN.iloc[[0]], other.iloc[[0]]])
     y = ~model.predict(records)
-    settings = {"sensitive": ["sex", "age", "job"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": EPSILONS}
+    settings = {
+        "sensitive": ["sex", "age", "job"],
+        "domain": DOMAIN,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": EPSILONS,
+    }
     found = ew.stability(model, records, y=y, tolerance=1e-3, method=method, **settings)
     assert found.confidence == 1
     parts = {
@@ -240,7 +252,12 @@ def test_categories_beside_numbers_hold_the_truth_in_sixty_digits(model, method)
 def test_combinations_share_the_risk_of_an_engine_that_draws():
     """Rays: every row of a combination is paid for, and no more is spent than asked for."""
     model = fitted(LogisticRegression(), labels=THIRDS)
-    settings = {"sensitive": ["age", "hours", "gain", "sex"], "mechanisms": "laplace", "epsilons": [1.0, 4.0]}
+    settings = {
+        "sensitive": ["age", "hours", "gain", "sex"],
+        "mechanisms": "laplace",
+        "per": "feature",
+        "epsilons": [1.0, 4.0],
+    }
     domain, rows = DOMAIN | {"gain": (450, 550)}, KNOWN[KNOWN["gain"].between(450, 550)][:3]
     found = ew.stability(model, rows, method="rays", rng=0, tolerance=0.05, domain=domain, **settings)
     drawn = ew.stability(model, rows, method="sampled", rng=1, tolerance=0.02, domain=domain, **settings)
@@ -253,7 +270,13 @@ def test_combinations_share_the_risk_of_an_engine_that_draws():
 def test_too_many_combinations_are_refused_by_name_and_sampled_otherwise(monkeypatch):
     monkeypatch.setattr(categories, "MOST_COMBINATIONS", 5)
     model = fitted(LogisticRegression())
-    settings = {"sensitive": ["age", "job", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0]}
+    settings = {
+        "sensitive": ["age", "job", "sex"],
+        "domain": DOMAIN,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": [1.0],
+    }
     drawn = ew.stability(model, KNOWN[:1], rng=0, tolerance=0.1, **settings)
     assert drawn.method.item() == "sampled"
     assert "have 6 combinations for each of 1 records" in drawn.notes[-1]
@@ -264,7 +287,7 @@ def test_too_many_combinations_are_refused_by_name_and_sampled_otherwise(monkeyp
 def test_labels_that_categories_alone_turn_are_possible_ones():
     """The numbers say nothing: both labels occur, though each combination has one."""
     model = fitted(DecisionTreeClassifier(max_depth=1), labels=TABLE["sex"] == "m")
-    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0]}
+    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "per": "feature", "epsilons": [1.0]}
     found = ew.stability(model, KNOWN[:2], method="cells", **settings)
     assert found.labels_possible.tolist() == [2, 2]
     truth = 1 / (1 + mpmath.exp(-1))
@@ -274,7 +297,14 @@ def test_labels_that_categories_alone_turn_are_possible_ones():
 
 def test_what_holds_for_some_combinations_only_is_not_certain():
     """By the weights of randomised response, which sends the true one of two with probability e / (e + 1)."""
-    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0], "y": None}
+    settings = {
+        "sensitive": ["age", "sex"],
+        "domain": DOMAIN,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": [1.0],
+        "y": None,
+    }
     question = ask(fitted(LogisticRegression()), KNOWN[:2], **settings)
     parts = question.read(categories.by_category)
     true = np.e / (np.e + 1)
@@ -290,7 +320,14 @@ def test_what_holds_for_some_combinations_only_is_not_certain():
 
 
 def test_a_record_one_of_whose_combinations_is_open_is_open():
-    settings = {"sensitive": ["age", "sex"], "domain": DOMAIN, "mechanisms": "pm", "epsilons": [1.0], "y": None}
+    settings = {
+        "sensitive": ["age", "sex"],
+        "domain": DOMAIN,
+        "mechanisms": "pm",
+        "per": "feature",
+        "epsilons": [1.0],
+        "y": None,
+    }
     parts = ask(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
     assert parts.some(np.array([[False, False, True, False, True, True]])).tolist() == [[False, True, True]]
 
@@ -366,7 +403,7 @@ def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     table = pd.DataFrame({"rooms": RNG.integers(1, 4, 80), "size": RNG.uniform(20, 90, 80)})
     branches = ColumnTransformer([("r", OneHotEncoder(), ["rooms"]), ("s", StandardScaler(), ["size"])])
     model = make_pipeline(branches, LogisticRegression()).fit(table, (table["rooms"] != 2) ^ (table["size"] > 60))
-    settings = {"sensitive": ["rooms", "size"], "mechanisms": "pm", "epsilons": [2.0]}
+    settings = {"sensitive": ["rooms", "size"], "mechanisms": "pm", "per": "feature", "epsilons": [2.0]}
     domain = {"rooms": [1, 2, 3], "size": (20, 90)}
     sure = ew.stability(model, table[:3], domain=domain, **settings)
     drawn = ew.stability(model, table[:3], domain=domain, method="sampled", rng=0, confidence=1 - 1e-6, **settings)

@@ -82,7 +82,7 @@ def classifier():
 
 def curves():
     asked = {"sensitive": ["age", "bmi"], "domain": RANGES, "mechanisms": ["pm", "sw", "krr:k=9"]}
-    return ew.stability(classifier(), people(), epsilons=[1, 2, 4], rng=0, **asked)
+    return ew.stability(classifier(), people(), per="feature", epsilons=[1, 2, 4], rng=0, **asked)
 
 
 @golden(
@@ -148,8 +148,8 @@ def law_of_less(law):
 def _(folder):
     prepare(folder)
     asked = ("model.skops", "people.csv", *BOX, "-m", "pm", "-m", "sw", "--seed", "1")
-    found = json_of(folder, "utility", *asked, "-E", "2:6:2")
-    advice = json_of(folder, "recommend", *asked, "-E", "2,4,8", "--at-least", "0.7")
+    found = json_of(folder, "utility", *asked, "-e", "2:6:2")
+    advice = json_of(folder, "recommend", *asked, "-e", "2,4,8", "--at-least", "0.7")
     names = ("at_least", "feasible", "choice", "choices", "undecided", "ceiling", "labels", "confidence")
     return {
         "utility": of_curves(found),
@@ -169,7 +169,7 @@ def _(folder):
 @golden("a split on the command line", subject="epsworth.mechanisms.PM._law", mutate=law_of_less)
 def _(folder):
     prepare(folder)
-    found = json_of(folder, "split", "model.skops", "people.csv", *BOX, "-E", "4")
+    found = json_of(folder, "split", "model.skops", "people.csv", *BOX, "-e", "4")
     return {name: value for name, value in found.items() if name != "notes"}
 
 
@@ -196,7 +196,7 @@ def _(folder):
 @golden("a recommendation that becomes a policy", subject="epsworth.mechanisms.SW._law", mutate=law_of_less)
 def _(folder):
     prepare(folder)
-    asked = ("model.skops", "people.csv", *BOX, "-m", "sw", "-E", "2:6:0.2", "--at-least", "0.7")
+    asked = ("model.skops", "people.csv", *BOX, "-m", "sw", "-e", "2:6:0.2", "--at-least", "0.7")
     command(folder, "recommend", *asked, "--policy", "policy.toml")
     return (folder / "policy.toml").read_text().splitlines()
 

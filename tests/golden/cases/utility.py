@@ -233,7 +233,9 @@ def _():
     prepared = ColumnTransformer([("n", StandardScaler(), ["a", "b"]), ("c", OneHotEncoder(), ["colour"])])
     model = make_pipeline(prepared, RandomForestClassifier(5, max_depth=4, random_state=0)).fit(table, Y)
     asked = {"sensitive": ["a", "b"], "domain": {"a": (1, 7), "b": (0, 3)}}
-    return told(ew.stability(model, table.iloc[[0, 61, 70, 133]], mechanisms=["pm"], epsilons=[1, 4], **asked))
+    return told(
+        ew.stability(model, table.iloc[[0, 61, 70, 133]], mechanisms=["pm"], per="feature", epsilons=[1, 4], **asked)
+    )
 
 
 @golden("curves of categories", subject="epsworth.mechanisms.KRR._law", mutate=law_of_less)
@@ -243,7 +245,9 @@ def _():
     model = make_pipeline(ColumnTransformer(prepared), DecisionTreeClassifier(random_state=0, max_depth=3))
     asked = {"sensitive": ["colour"], "domain": {"colour": ["red", "green", "blue", "white"]}}
     model.fit(table, Y)
-    return told(ew.stability(model, table.iloc[[0, 61, 70, 133]], mechanisms=["krr"], epsilons=[1, 4], **asked))
+    return told(
+        ew.stability(model, table.iloc[[0, 61, 70, 133]], mechanisms=["krr"], per="feature", epsilons=[1, 4], **asked)
+    )
 
 
 @golden("curves of nearest neighbours on grids", subject="epsworth.mechanisms.KRR._law", mutate=law_of_less)
@@ -306,6 +310,7 @@ def _():
             UNIT,
             sensitive=[0, 1],
             mechanisms=["pm", "gaussian:delta=0.01"],
+            per="feature",
             epsilons=[1, 4],
             rng=7,
             tolerance=0.05,
@@ -324,7 +329,14 @@ def _():
 def _():
     return told(
         ew.stability(
-            rings, UNIT, sensitive=[0, 1, 2], mechanisms=["krr:k=129"], epsilons=[1, 2, 4, 6], rng=7, tolerance=0.05
+            rings,
+            UNIT,
+            sensitive=[0, 1, 2],
+            mechanisms=["krr:k=129"],
+            per="feature",
+            epsilons=[1, 2, 4, 6],
+            rng=7,
+            tolerance=0.05,
         )
     )
 
@@ -351,7 +363,15 @@ def _():
 def _():
     records = np.random.default_rng(2).random((40, 2))
     curves = ew.stability(
-        rings, records, sensitive=[0, 1], mechanisms=["sw"], epsilons=[1, 4], rng=3, tolerance=0.05, over="dataset"
+        rings,
+        records,
+        sensitive=[0, 1],
+        mechanisms=["sw"],
+        per="feature",
+        epsilons=[1, 4],
+        rng=3,
+        tolerance=0.05,
+        over="dataset",
     )
     return {
         "over": curves.over,
@@ -365,7 +385,13 @@ def _():
 @golden("curves in parts", subject="epsworth.mechanisms.PM._law", mutate=law_of_less)
 def _(folder):
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
-    asked = {"sensitive": [2, 3], "domain": {2: (1, 7), 3: (0, 3)}, "mechanisms": ["pm"], "epsilons": [1, 4]}
+    asked = {
+        "sensitive": [2, 3],
+        "domain": {2: (1, 7), 3: (0, 3)},
+        "mechanisms": ["pm"],
+        "per": "feature",
+        "epsilons": [1, 4],
+    }
     found = ew.stability_in_parts(model, X[::5], y=Y[::5], folder=folder / "parts", **asked)
     again = ew.CurveParts.load(folder / "parts")
     people = again.population()
@@ -393,6 +419,7 @@ def _():
         sensitive=[2, 3],
         domain={2: (1, 7), 3: (0, 3)},
         mechanisms=["pm", "sw"],
+        per="feature",
         epsilons=[2, 6],
         y=Y[1::2],
     )
@@ -414,8 +441,8 @@ def recommended(found):
 def _():
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
     asked = {"sensitive": [2, 3], "domain": {2: (1, 7), 3: (0, 3)}, "mechanisms": ["pm", "sw", "krr:k=9"]}
-    curves = ew.stability(model, FEW, epsilons=[1, 2, 4, 8], **asked)
-    asked = {"sensitive": [0, 1], "mechanisms": ["pm", "sw"], "epsilons": [2, 4]}
+    curves = ew.stability(model, FEW, per="feature", epsilons=[1, 2, 4, 8], **asked)
+    asked = {"sensitive": [0, 1], "mechanisms": ["pm", "sw"], "per": "feature", "epsilons": [2, 4]}
     wide = ew.stability(rings, UNIT, tolerance=0.2, rng=1, **asked)
     return {
         "feasible": recommended(ew.recommend(curves, at_least=0.7)),
