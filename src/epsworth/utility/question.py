@@ -394,8 +394,9 @@ def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
     if any(is_missing(label) for label in truth.tolist()):
         raise ValueError("y holds gaps (NaN or None); leave out records without a label")
-    if (truth.dtype.kind in "US") != (labels.dtype.kind in "US") and object not in (truth.dtype, labels.dtype):
-        raise ValueError(f"y holds {_kind(truth)} but the classifier answers {_kind(labels)}; encode y as it does")
+    given, own = _kind(truth), _kind(labels)
+    if "objects" not in (given, own) and (given == "texts") != (own == "texts"):
+        raise ValueError(f"y holds {given} but the classifier answers {own}; encode y as it does")
     if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
         raise ValueError(
             f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}; "
@@ -405,4 +406,6 @@ def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray
 
 
 def _kind(labels: NDArray[Any]) -> str:
+    if labels.dtype == object and all(isinstance(label, (str, bytes)) for label in labels.tolist()):
+        return "texts"
     return {"U": "texts", "S": "texts", "b": "booleans", "O": "objects"}.get(labels.dtype.kind, "numbers")
