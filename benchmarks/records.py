@@ -26,7 +26,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     X = rng.random((5000, 6))
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(0, 0.2, 5000) > 0.8
     forest = RandomForestClassifier(trees, random_state=0).fit(X, y)
-    asked = {"sensitive": [0, 1], "mechanisms": ["pm"], "epsilons": [1, 4]}
+    asked = {"sensitive": [0, 1], "mechanisms": ["pm"], "per": "feature", "epsilons": [1, 4]}
     one = partial(ew.stability, forest, X[:n], **asked)
     found = clock.race(partial(one, n_jobs=2), partial(one, n_jobs=1), runs=3)
     size = f"{n} records, {trees} trees fully grown, 2 sensitive features"

@@ -46,7 +46,7 @@ def claims_of_boxes(model: Any, X: Any, *, rng: int, domain: Any = None, **asked
     rng : int
         Seed of the points that are tried.
     """
-    question = ask(model, X, domain=domain, y=None, **asked)
+    question = ask(model, X, domain=domain, y=None, per="feature", **asked)
     if any(not release.mechanisms for row in question.releases for release in row):
         raise ValueError("the published search knows no label_rr; leave it out")
     random = np.random.default_rng(rng)

@@ -21,7 +21,7 @@ curves = ew.stability(
     sensitive=[2, 3],  # length and width of the petals
     domain={2: (0, 8), 3: (0, 3)},  # declared, not taken from the data
     mechanisms=["pm", "sw", "laplace_clipped", "krr:k=33"],
-    epsilons=np.arange(1, 9),  # per measurement: a flower pays twice
+    epsilons=np.arange(1, 9),  # of a flower, whose measurements share it
     tolerance=0.03,
     over="dataset",
     rng=0,

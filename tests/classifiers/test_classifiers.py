@@ -77,7 +77,7 @@ def test_a_categorical_feature_can_be_sensitive():
     model, table, _ = fitted_pipeline()
     curves = ask(model, table[:4], sensitive=["age", "job"], domain={"age": (0, 100), "job": ["a", "b", "c"]})
     assert curves.features == ("age", "job")
-    assert str(curves.guarantees[0][0]) == "pure LDP, epsilon 4 per record"
+    assert str(curves.guarantees[0][0]) == "pure LDP, epsilon 2 per record"
 
 
 def test_arrays_frames_and_functions_agree():
@@ -158,7 +158,7 @@ def test_odd_labels_are_compared_and_missing_ones_refused():
     [
         ({"mechanisms": [ew.FAMILIES["pm"](1.0)]}, "a mechanism is given by name"),
         ({"mechanisms": ew.FAMILIES["pm"]}, "mechanisms must be names"),
-        ({"sensitive": None}, "sensitive is missing; give both"),
+        ({"sensitive": None}, "sensitive is missing; name the features"),
         ({"sensitive": 1.5}, "sensitive must name features, got 1.5"),
         ({"confidence": "0.9"}, "confidence must be a number, got '0.9'"),
         ({"domain": 3}, "domain must be a Domain, a mapping or the path of a file, got int"),

@@ -219,7 +219,8 @@ def exactly(entry, model, **settings):
     given = entry["input"]
     return ew.stability(
         model, np.array([given["x"]]), sensitive=given.get("sensitive", list(range(len(given["x"])))),
-        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, per="feature", epsilons=[given["eps_per_dim"]], **settings,
+        mechanisms={"it": lambda epsilon: mechanism(given, epsilon)},
+        per="feature", epsilons=[given["eps_per_dim"]], **settings,
     )  # fmt: skip
 
 

@@ -226,6 +226,7 @@ def test_curves_are_those_of_the_function(world):
     table = pl.read_csv(study.files["table"]).drop("ill")
     curves = ew.stability(
         ew.load_model(study.files["model"]), table, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9"],
-        per="feature", epsilons=[0.5, 1, 2, 4], domain={"age": (0, 100), "bmi": (15, 40)}, method="sampled", tolerance=0.1, rng=1,
+        per="feature", epsilons=[0.5, 1, 2, 4], domain={"age": (0, 100), "bmi": (15, 40)}, method="sampled",
+        tolerance=0.1, rng=1,
     )  # fmt: skip
     assert np.array_equal(curves.lower, found.curves.lower)

@@ -14,6 +14,7 @@ model = "model.skops"
 table = "people.csv"
 sensitive = ["age", "bmi"]
 epsilons = [0.50, 1, 2, 4]
+per = "feature"
 mechanisms = ["pm", "krr:k=9"]
 at_least = 0.7
 method = "sampled"

@@ -22,7 +22,7 @@ from skops.io import dump
 import epsworth as ew
 from epsworth.cli import show
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.question import budgets
+from epsworth.mechanisms.record import budgets
 from epsworth.tables import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -153,7 +153,7 @@ def test_nothing_on_standard_input_is_told(cli, monkeypatch):
 
 @given(st.floats(1e-6, 1e3), st.integers(1, 40))
 def test_shares_of_a_total_never_add_up_to_more(total, features):
-    (whole,), (share,) = budgets(np.array([total]), features, "record")
+    (whole,), (share,) = budgets([total], features, "record")
     assert whole == total
     assert features * Fraction(share) <= Fraction(total)
     assert features * Fraction(np.nextafter(share, np.inf)) > Fraction(total)

@@ -21,7 +21,8 @@ FOREST = RandomForestClassifier(20, random_state=0).fit(IRIS, SPECIES)
 
 def test_randomised_response_on_the_label_attains_the_ceiling():
     curves = ew.stability(
-        FOREST, IRIS[[0, 60]], sensitive=[0, 2], mechanisms=["label_rr", "pm"], per="feature", epsilons=[0.5, 2.0], domain=RANGES,
+        FOREST, IRIS[[0, 60]], sensitive=[0, 2], mechanisms=["label_rr", "pm"],
+        per="feature", epsilons=[0.5, 2.0], domain=RANGES,
         y=[0, 2],
     )  # fmt: skip
     for e, total in enumerate((1.0, 4.0)):  # two features: the record's total

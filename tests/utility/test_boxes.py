@@ -59,7 +59,7 @@ def test_ends_and_printed_ends_of_a_certain_box_keep_the_label(name, scale, dtyp
     table = (low + (high - low) * unit).astype(dtype)
     model = MODELS[name].fit(table, np.digitize(unit @ [1.0, -0.7, 0.2], [0.1, 0.4]))
     for record in table[:2]:
-        box = ew.safe_box(model, record, sensitive=[0, 1], domain={0: (low, high), 1: (low, high)}, epsilon=2.0)
+        box = ew.safe_box(model, record, sensitive=[0, 1], domain={0: (low, high), 1: (low, high)}, epsilon=4.0)
         if (name, scale, dtype) == ("linear", "narrow", np.float32):
             assert box.confidence < 1  # numbers are sixteenths there: rounding may take the whole margin
             continue
@@ -133,14 +133,15 @@ def test_sides_on_the_unit_scale_lie_inside_the_natural_ends(scale):
 def test_boxes_of_a_forest_hold_and_are_the_best(record, sensitive):
     """No probe inside flips; and no rectangle between any four cell edges has more mass (brute force)."""
     model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(IRIS, SPECIES)
-    box = ew.safe_box(model, IRIS[record], sensitive=sensitive, domain=RANGES, epsilon=2.0)
+    box = ew.safe_box(model, IRIS[record], sensitive=sensitive, domain=RANGES, epsilon=2.0 * len(sensitive))
     rng = np.random.default_rng(0)
     probes = np.repeat(IRIS[record : record + 1], 20_000, axis=0)
     for j, column in enumerate(sensitive):
         probes[:, column] = rng.uniform(box.lower[j], box.upper[j], 20_000)
     assert (model.predict(probes) == box.label).all()
     assert box.guaranteed <= ew.stability(
-        model, IRIS[record : record + 1], sensitive=sensitive, domain=RANGES, mechanisms="pm", per="feature", epsilons=[2.0]
+        model, IRIS[record : record + 1], sensitive=sensitive, domain=RANGES, mechanisms="pm",
+        per="feature", epsilons=[2.0]
     ).upper.item()  # fmt: skip
     assert box.mass >= brute_force(model, record, sensitive) - 1e-6  # thresholds move by float32 rounding
 
@@ -182,7 +183,7 @@ def test_a_sampled_box_is_certified_by_fresh_draws():
     def diagonal(Z):
         return Z[:, 0] + Z[:, 1] > 0.7
 
-    box = ew.safe_box(diagonal, [0.7, 0.6], sensitive=[0, 1], epsilon=4.0, confidence=1 - 1e-6, rng=0)
+    box = ew.safe_box(diagonal, [0.7, 0.6], sensitive=[0, 1], epsilon=8.0, confidence=1 - 1e-6, rng=0)
     assert not box.best
     assert box.confidence == 1 - 1e-6
     laws = [ew.FAMILIES["pm"](4.0).law(v) for v in (0.7, 0.6)]
@@ -223,7 +224,7 @@ def test_boxes_of_linear_models_hold_and_none_is_larger(classes, features, mecha
     points = np.linspace(0, 1, {1: 41, 2: 21, 3: 9}[features])
     for _ in range(8):
         model, x = linear(rng, classes, features)
-        box = ew.safe_box(model, x, sensitive=list(range(features)), mechanism=mechanism, epsilon=2.0)
+        box = ew.safe_box(model, x, sensitive=list(range(features)), mechanism=mechanism, epsilon=2.0 * features)
         assert (box.confidence, box.flips_at_most) == (1, 0)
         assert corners_agree(model, box)
         assert ((np.array(box.lower) <= x + 1e-15) & (x <= np.array(box.upper) + 1e-15)).all()
@@ -254,7 +255,7 @@ def test_boxes_of_linear_models_are_not_worse_than_what_sampling_finds(features)
     rng = np.random.default_rng(5)
     for seed in range(5):
         model, x = linear(rng, 2, features)
-        settings = {"sensitive": list(range(features)), "epsilon": 2.0}
+        settings = {"sensitive": list(range(features)), "epsilon": 2.0 * features}
         box, drawn = ew.safe_box(model, x, **settings), ew.safe_box(model.predict, x, rng=seed, **settings)
         assert box.best
         for shrunk in np.linspace(1, 0, 200):
@@ -269,7 +270,7 @@ def test_boxes_of_linear_models_are_not_worse_than_what_sampling_finds(features)
 def test_a_linear_box_in_natural_units_behind_a_scaler():
     keep = SPECIES > 0
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(IRIS[keep], SPECIES[keep])
-    box = ew.safe_box(model, IRIS[60], sensitive=[0, 1, 2, 3], domain=RANGES, epsilon=6.0)
+    box = ew.safe_box(model, IRIS[60], sensitive=[0, 1, 2, 3], domain=RANGES, epsilon=24.0)
     assert box.best
     assert corners_agree(model, box)
     assert box.guaranteed <= ew.stability(

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 import epsworth as ew
 from epsworth.drawing import apart, line, marked
-from epsworth.guarantees import Approximate
 from epsworth.utility.figures import TOGETHER, plot_curves
 
 EPSILONS = [1, 2, 4]
@@ -38,17 +37,6 @@ def test_lines_are_guaranteed_bounds_at_the_epsilon_of_a_record():
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), curves.lower[0, :, 0])
     assert (curves.lower < curves.upper).all()
     assert axes.get_xlabel() == "epsilon per record"
-    (above,) = axes.child_axes
-    axes.figure.draw_without_rendering()
-    np.testing.assert_allclose(above.get_xlim(), np.array(axes.get_xlim()) / 2)
-    assert above.get_xlabel() == "epsilon per feature"
-
-
-def test_no_second_axis_where_mechanisms_cost_a_record_different_multiples():
-    promises = (tuple(Approximate(3 * e, 1e-6, "record") for e in EPSILONS),)
-    curves = exact_curves(["g"], EPSILONS, [[[0.5]] * 3], guarantees=promises)
-    axes = curves.plot()
-    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [3, 6, 12])
     assert not axes.child_axes
 
 

@@ -128,7 +128,8 @@ def question_of(model, table, rng):
         return None
     sensitive = sorted(rng.choice(whole, int(rng.integers(1, len(whole) + 1)), replace=False).tolist())
     return {
-        "sensitive": sensitive, "domain": dict.fromkeys(sensitive, RANGE), "per": "feature", "epsilons": [1.0, 4.0], "rng": 0,
+        "sensitive": sensitive, "domain": dict.fromkeys(sensitive, RANGE),
+        "per": "feature", "epsilons": [1.0, 4.0], "rng": 0,
         "mechanisms": rng.choice(WORDS, 2, replace=False).tolist(), "confidence": 1 - 1e-7, "tolerance": 0.1,
     }  # fmt: skip
 

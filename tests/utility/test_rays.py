@@ -192,7 +192,7 @@ def test_only_noise_of_one_shape_and_scale_is_shared():
     model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
     asked = question(model, IRIS[[10]], [0, 1, 2], mechanisms=[*NOISE, "laplace_clipped", "pm", "krr"])
     assert [noise_scales(asked, m) is not None for m in range(5)] == [True, True, False, False, False]
-    np.testing.assert_allclose(noise_scales(asked, 0)[1], 1 / asked.epsilons)
+    np.testing.assert_allclose(noise_scales(asked, 0)[1], 3 / asked.epsilons)
 
 
 def test_a_record_that_rounding_may_put_outside_is_not_taken_to_be_inside():

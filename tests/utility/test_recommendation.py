@@ -164,7 +164,7 @@ def test_the_sentence_rounds_to_the_safe_side():
     sentence = curves.sentence("pm", 2.0, 0)
     assert "at least 0.451" in sentence
     assert "99.9 % confidence over our sampling" in sentence
-    assert "epsilon 2 per feature; pure LDP, epsilon 2 per record" in sentence
+    assert "epsilon 2 per record; pure LDP, epsilon 2 per record" in sentence
     for wrong in (("sw", 2.0, 0), ("pm", 3.0, 0), ("pm", 2.0, 5)):
         with pytest.raises(ValueError, match="no"):
             curves.sentence(*wrong)
@@ -378,18 +378,18 @@ def test_every_promise_is_told_of_the_mechanisms_that_keep_it(cli, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     for names in (["pm", "g", "sw", "h"], ["h", "g", "sw", "pm"]):
         curves = exact_curves(names, [1, 2], [[[0.5], [0.6]]] * 4, guarantees=tuple(promised[name] for name in names))
-        first, later = [name for name in names if name in ("pm", "sw")], "at epsilon 2 per feature"
+        first, later = [name for name in names if name in ("pm", "sw")], "at epsilon 2 per record"
         lines = {
-            f"{', '.join(first)} at epsilon 1 per feature: pure LDP, epsilon 1 per record",
-            "g at epsilon 1 per feature: approximate LDP, epsilon 1, delta 0.00001 per record",
-            "h at epsilon 1 per feature: probabilistic LDP, epsilon 1, delta 0.00001 per record",
+            f"{', '.join(first)} at epsilon 1 per record: pure LDP, epsilon 1 per record",
+            "g at epsilon 1 per record: approximate LDP, epsilon 1, delta 0.00001 per record",
+            "h at epsilon 1 per record: probabilistic LDP, epsilon 1, delta 0.00001 per record",
             f"h {later}: approximate LDP, epsilon 2, delta 0.00001 per record",
         }
         curves.save("c.json")
         code, out, _ = cli("recommend", "c.json", "--at-least", "0.6")
         assert code == 0
         for text in (str(curves), out):
-            assert {line.strip() for line in text.splitlines() if " per feature: " in line} == lines
+            assert {line.strip() for line in text.splitlines() if " per record: " in line} == lines
         drawn = set(curves.plot().get_legend_handles_labels()[1])
         assert drawn == {"pm", "sw", "g (approximate, δ 0.00001)", "h (approximate, δ 0.00001)"}
     told = exact_curves(["x"], [1, 2, 3, 4, 5, 6, 7, 8], [[[0.5]] * 8], guarantees=(
@@ -404,7 +404,7 @@ def test_no_refusal_speaks_for_mechanisms_of_another_notion():
     curves = exact_curves(["pm", "g"], [1], [[[0.5]], [[0.85]]], guarantees=promises)
     strict = ew.recommend(curves, at_least=0.8, delta=0.0).reason
     assert strict.startswith("No mechanism with a delta that you accept is guaranteed to reach")
-    assert "for epsilon 1 per feature." in strict
+    assert "for epsilon 1 per record." in strict
     assert "at epsilon 1 per record no pure mechanism can promise more than 0.731059" in strict
     assert "at least epsilon 1.386 per record of a pure mechanism" in strict
     assert "at epsilon 1 and delta 0.5 per record no mechanism can promise" in ew.recommend(curves, at_least=0.8).reason

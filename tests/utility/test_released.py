@@ -374,5 +374,5 @@ def test_what_a_policy_refuses_is_refused_by_its_row():
         ew.stability(Deals().predict, deals()[["job", "id"]], policy=refusing)
     with pytest.raises(ValueError, match="does not take such a record"):
         ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, sample=1))
-    with pytest.raises(TypeError, match="or a policy="):
+    with pytest.raises(TypeError, match="or give a policy="):
         ew.stability(SUMS, X[ROWS], per="feature", epsilons=[1])

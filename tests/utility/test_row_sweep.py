@@ -407,7 +407,8 @@ def test_too_many_changes_hand_over(monkeypatch):
     monkeypatch.setattr(row_sweep, "MOST_CHANGES", 50)
     found = builder(fitted("even forest"))
     assert found.flips([0]) is None
-    curves = ew.stability(fitted("even forest"), WIDE[:1], sensitive=[0, 1], mechanisms="pm", per="feature", epsilons=[1.0], rng=0,
+    curves = ew.stability(fitted("even forest"), WIDE[:1], sensitive=[0, 1], mechanisms="pm",
+    per="feature", epsilons=[1.0], rng=0,
                           tolerance=0.1)  # fmt: skip
     assert (curves.method == "sampled").all()
 

@@ -41,7 +41,8 @@ def asked():
     frame = people()
     model, truth = fitted(frame)
     curves = ew.stability(
-        model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"], per="feature", epsilons=[1, 2, 4, 8],
+        model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"],
+        per="feature", epsilons=[1, 2, 4, 8],
         domain=DOMAIN, y=truth, rng=1,
     )  # fmt: skip
     found = ew.recommend(curves, at_least=0.6)
@@ -100,7 +101,7 @@ def test_box_and_split_are_those_of_the_library(asked):
     rows = np.unique(np.linspace(0, 39, 20).astype(int))
     even = ew.stability(
         model, frame[rows.tolist()], sensitive=["age", "bmi"], mechanisms=found.choice.mechanism,
-        per="feature", epsilons=[found.choice.epsilon], domain=DOMAIN, rng=3,
+        epsilons=[found.choice.epsilon], domain=DOMAIN, rng=3,
     )  # fmt: skip
     assert around.split.even_lower <= even.average().upper[0, 0]
     assert around.split.even_upper >= even.average().lower[0, 0]

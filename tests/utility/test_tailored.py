@@ -429,7 +429,7 @@ def test_it_is_recommended_in_plain_words():
     _, _, curves = beside("krr:k=2", "tailored")
     found = ew.recommend(curves, at_least=0.7)
     assert found.choice.mechanism == "tailored"
-    for told in ("Use tailored: pure LDP, epsilon 2 per record (released once", "clients run this policy",
+    for told in ("Use tailored: pure LDP, epsilon 2 per record.", "clients run this policy",
                  "says little beyond its label", "holds the classifier itself", "records unlike the public ones",
                  "statistics of single features", "known of these records alone"):  # fmt: skip
         assert told in found.reason

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from epsworth.guarantees import Guarantee, Pure, compose
+from epsworth.guarantees import Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import Release
 from epsworth.mechanisms.grid import KRR, GridMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.quantised import Quantised
+from epsworth.numerals import short
+from epsworth.rounding import float_above, float_below
 from epsworth.space import Feature
 
 
@@ -52,6 +56,30 @@ def record_release(release: Release, features: Sequence[Feature]) -> RecordRelea
     guarantee = release.over(promises) if isinstance(release, PrivacyIndicator) else compose(promises)
     tight = float("inf") if reveal else sum(m.tight_epsilon for m in fitted)
     return RecordRelease(fitted, reveal, guarantee, tight)
+
+
+def budgets(epsilons: Sequence[float], features: int, per: Unit) -> tuple[list[float], list[float]]:
+    """Return the epsilons of a record, and those of each of its features: the largest that do not sum to more.
+
+    Examples
+    --------
+    >>> budgets([2.0], 2, "record"), budgets([2.0], 2, "feature")
+    (([2.0], [1.0]), ([4.0], [2.0]))
+    >>> 3 * Fraction(budgets([1.0], 3, "record")[1][0]) <= 1
+    True
+    """
+    if per not in ("record", "feature"):
+        raise ValueError(f"per must be 'record' or 'feature', got {short(per)}")
+    if per == "feature":
+        return [float_above(Fraction(epsilon) * features) for epsilon in epsilons], list(epsilons)
+    return list(epsilons), [float_below(Fraction(epsilon) / features) for epsilon in epsilons]
+
+
+def stated(release: RecordRelease, total: float) -> RecordRelease:
+    """Promise the epsilon that was asked for, where its shares only lost to rounding."""
+    promise = release.guarantee
+    lost = promise.epsilon < total and math.isclose(promise.epsilon, total, rel_tol=1e-12)
+    return replace(release, guarantee=replace(promise, epsilon=total)) if lost else release
 
 
 def stand_ins(release: Release, features: Sequence[Feature], *, explicit: bool = False) -> list[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +19,9 @@ from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised
 from epsworth.mechanisms.promise import CHECKED
-from epsworth.mechanisms.record import RecordRelease, record_release, stand_ins
+from epsworth.mechanisms.record import RecordRelease, budgets, record_release, stand_ins, stated
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
-from epsworth.rounding import float_above, float_below
 from epsworth.space import Domain, Feature, unit_domain
 from epsworth.utility.pace import Pace
 from epsworth.values import is_missing, label_array
@@ -243,7 +240,7 @@ def ask(
         )
         raise ValueError(f"{error}{hint}") from None
     found = families(mechanisms)
-    totals, shares = budgets(epsilon_grid(epsilons), len(features), per)
+    totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
     built = [[family.build(share) for share in shares] for family in found]
     if quantise is not None:
         whole("quantise", quantise, least=2)
@@ -257,7 +254,7 @@ def ask(
         names=tuple(family.name for family in found),
         epsilons=np.array(totals),
         releases=tuple(
-            tuple(_stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
+            tuple(stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
             for row in built
         ),
         notes=tuple(
@@ -342,31 +339,6 @@ def epsilon_grid(epsilons: ArrayLike) -> Floats:
     if not (np.diff(grid) > 0).all():
         raise ValueError(f"epsilons must increase, got {grid.tolist()}; sort them and drop repeats")
     return grid
-
-
-def budgets(epsilons: Floats, features: int, per: Unit) -> tuple[list[float], list[float]]:
-    """Return the epsilons of a record, and those of each of its features: the largest that do not sum to more.
-
-    Examples
-    --------
-    >>> budgets(np.array([2.0]), 2, "record"), budgets(np.array([2.0]), 2, "feature")
-    (([2.0], [1.0]), ([4.0], [2.0]))
-    >>> 3 * Fraction(budgets(np.array([1.0]), 3, "record")[1][0]) <= 1
-    True
-    """
-    if per not in ("record", "feature"):
-        raise ValueError(f"per must be 'record' or 'feature', got {short(per)}")
-    given = epsilons.tolist()
-    if per == "feature":
-        return [float_above(Fraction(epsilon) * features) for epsilon in given], given
-    return given, [float_below(Fraction(epsilon) / features) for epsilon in given]
-
-
-def _stated(release: RecordRelease, total: float) -> RecordRelease:
-    """Promise the epsilon that was asked for, where its shares only lost to rounding."""
-    promise = release.guarantee
-    lost = promise.epsilon < total and math.isclose(promise.epsilon, total, rel_tol=1e-12)
-    return replace(release, guarantee=replace(promise, epsilon=total)) if lost else release
 
 
 def reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
