@@ -162,7 +162,7 @@ def _(folder):
     prepare(folder)
     return {
         "radius": json_of(folder, "radius", "model.skops", "people.csv", "--record", "3", "--norm", "inf"),
-        "safe box": json_of(folder, "safe-box", "model.skops", "people.csv", "-r", "5", *BOX),
+        "safe box": json_of(folder, "safe-box", "model.skops", "people.csv", "-r", "5", *BOX, "-e", "8"),
     }
 
 
@@ -207,6 +207,7 @@ table = "people.csv"
 domain = "ranges.toml"
 sensitive = ["age", "bmi"]
 epsilons = [0.50, 1, 2, 4]
+per = "feature"
 mechanisms = ["pm", "krr:k=9"]
 at_least = 0.7
 method = "sampled"

@@ -44,7 +44,7 @@ def curve(model, records, features, **given):
         asked = {"sensitive": features, "domain": {name: RANGES[name] for name in features}} | asked
     else:
         asked = {name: value for name, value in asked.items() if name not in ("mechanisms", "epsilons")}
-    return told(ew.stability(model, records, **asked))
+    return told(ew.stability(model, records, per="feature", **asked))
 
 
 def told(curves):
