@@ -115,6 +115,15 @@ def shares_out_to_nearest(original):
     return lambda total, share: np.asarray(total * share)
 
 
+@mutant(
+    "epsworth.mechanisms.record.float_below",
+    claim="the features' shares of a record's epsilon sum to no more than it",
+    test="tests/utility/test_epsilons_of_records.py::test_shares_of_a_total_never_add_up_to_more",
+)
+def even_shares_to_nearest(original):
+    return float
+
+
 # ---- tailored policies
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from skops.io import dump
 
 import epsworth as ew
 from epsworth.cli import show
 from epsworth.mechanisms import FAMILIES
-from epsworth.mechanisms.record import budgets
 from epsworth.tables import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -149,14 +145,6 @@ def test_members_that_are_left_out_are_missing(tmp_path):
 def test_nothing_on_standard_input_is_told(cli, monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO()))
     assert "the table on standard input is empty" in cli("utility", "model.skops", "-", *BOX, code=2).stderr
-
-
-@given(st.floats(1e-6, 1e3), st.integers(1, 40))
-def test_shares_of_a_total_never_add_up_to_more(total, features):
-    (whole,), (share,) = budgets([total], features, "record")
-    assert whole == total
-    assert features * Fraction(share) <= Fraction(total)
-    assert features * Fraction(np.nextafter(share, np.inf)) > Fraction(total)
 
 
 @pytest.mark.slow

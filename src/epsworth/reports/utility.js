@@ -162,9 +162,9 @@
   /** One row per point of the curves. */
   function everyPoint() {
     const share = (units) => Number(`${units}e-${digits}`);
-    const lines = [["mechanism", "epsilon", "epsilon_per_record", "delta_per_record", "quantity", "over", "at_least", "at_most"]];
+    const lines = [["mechanism", "epsilon_per_record", "delta_per_record", "quantity", "over", "at_least", "at_most"]];
     for (const view of data.views) data.names.forEach((name, m) => data.epsilons.forEach((epsilon, e) => lines.push(
-      [quoted(name), epsilon, data.totals[m][e], data.deltas[m][e], view.of, quoted(view.where), share(view.lower[m][e]), share(view.upper[m][e])])));
+      [quoted(name), data.totals[m][e], data.deltas[m][e], view.of, quoted(view.where), share(view.lower[m][e]), share(view.upper[m][e])])));
     return lines;
   }
 
