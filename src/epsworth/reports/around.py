@@ -259,7 +259,7 @@ def _box_words(box: SafeBox) -> str:
     if box.confidence < 1:
         return told
     kept = percent(units(np.array([box.guaranteed]), 3, upwards=False)[0], 3)
-    by = f"By {box.mechanism} at ε = {show_up(box.epsilon)} per feature"
+    by = f"By {box.mechanism} at ε = {show_up(box.epsilon)} per record"
     return f"{told} {by} that alone keeps it in {kept} of all releases."
 
 
