@@ -6,7 +6,8 @@ lose stability as epsilon grows), so the grid is scanned, never bisected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -84,8 +85,8 @@ class Scanned:
 
     Attributes
     ----------
-    delta : float
-        The largest that is accepted.
+    delta, most : float
+        The largest delta, and the largest epsilon of a record, that are accepted.
     lower, upper : ndarray, shape ``(mechanisms, epsilons)``
         Bounds on what was asked for.
     """
@@ -97,12 +98,20 @@ class Scanned:
     delta: float
     lower: Floats
     upper: Floats
+    most: float = math.inf
 
     @cached_property
     def deltas(self) -> Floats:
-        """Deltas per record by mechanism and epsilon; infinite where they are not accepted."""
-        found = np.array([[promise.delta for promise in row] for row in self.curves.guarantees])
-        return np.where(found <= self.delta, found, np.inf)
+        """Deltas per record by mechanism and epsilon; infinite where a promise is not accepted."""
+        promises = self.curves.guarantees
+        found = np.array([[promise.delta for promise in row] for row in promises])
+        small = np.array([[promise.epsilon <= self.most for promise in row] for row in promises])
+        return np.where((found <= self.delta) & small, found, np.inf)
+
+    @cached_property
+    def beyond(self) -> Scanned:
+        """The same without a largest epsilon."""
+        return self if math.isinf(self.most) else replace(self, most=math.inf)
 
     @cached_property
     def scans(self) -> dict[int, Scan]:
@@ -114,9 +123,9 @@ class Scanned:
     @cached_property
     def choices(self) -> dict[int, Choice]:
         """Every mechanism that is enough somewhere, at its smallest such epsilon."""
-        return {m: self._choice(m, scan, e) for m, scan in self.scans.items() if (e := scan.first_met) is not None}
+        return {m: self._choice(m, e) for m, scan in self.scans.items() if (e := scan.first_met) is not None}
 
-    def _choice(self, m: int, scan: Scan, e: int) -> Choice:
+    def _choice(self, m: int, e: int) -> Choice:
         curves, (lower, upper) = self.curves, (float(side[m, e]) for side in (self.lower, self.upper))
         return Choice(
             curves.mechanisms[m],
@@ -124,7 +133,7 @@ class Scanned:
             curves.guarantees[m][e],
             lower,
             upper,
-            scan.holds_above,
+            self.beyond.scans[m].holds_above,
         )
 
     @property

@@ -18,6 +18,8 @@ from epsworth.utility.figures import draw_spans
 from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.wording import reason, subject_of
 
+MAX_EPSILON = 4.0  # of a record, unless more is accepted: a certainty of 98.2 % about either of two values
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -46,6 +48,10 @@ class Recommendation(Result):
     epsilon_needed : float
         Whole-record epsilon below which no mechanism, at the largest delta admitted, can guarantee such a
         stability to *every* input (K labels); 0 for accuracy.
+    beyond : Choice or None
+        Without a choice: what would be enough at a larger epsilon than is accepted.
+    max_epsilon : float
+        The largest epsilon per record that was accepted.
     reason : str
         The answer in words.
     features : tuple of str
@@ -79,6 +85,8 @@ class Recommendation(Result):
     reason: str
     features: tuple[str, ...]
     passing: tuple[str, ...] = ()
+    beyond: Choice | None = None
+    max_epsilon: float = MAX_EPSILON
 
     def __str__(self) -> str:
         """Return the reason."""
@@ -150,11 +158,13 @@ def recommend(
     on: str | int = "average",
     of: Quantity = "stability",
     delta: float | None = None,
+    max_epsilon: float = MAX_EPSILON,
 ) -> Recommendation:
-    """Choose the mechanism that is guaranteed to be enough at the smallest epsilon.
+    """Choose the mechanism that is guaranteed to be enough at the smallest epsilon, and that protects enough.
 
     Claim: with the confidence of the curves, the recommended mechanism keeps ``of`` at or above
-    ``at_least`` for the average, the worst case or the record asked for.
+    ``at_least`` for the average, the worst case or the record asked for, at an epsilon of the record of at most
+    ``max_epsilon``.
 
     Parameters
     ----------
@@ -170,6 +180,9 @@ def recommend(
     delta : float, optional
         The largest total delta to accept per record; 0 admits pure mechanisms only.  By default all are
         admitted, but a weaker privacy notion is chosen only where no stronger one is enough.
+    max_epsilon : float
+        The largest epsilon per record to accept: at 4, whoever held two values of a record equally likely is at most
+        98.2 % sure of either afterwards.  What larger ones would keep is told as ``beyond``.
 
     Returns
     -------
@@ -195,6 +208,8 @@ def recommend(
         raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
     if delta is not None and not 0 <= as_float(delta) <= 1:
         raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
+    if not as_float(max_epsilon) > 0:
+        raise ValueError(f"max_epsilon must be positive, got {short(max_epsilon)}")
     bounds = curves.select(on, of)
     if not isinstance(on, str):
         on = int(on)
@@ -204,13 +219,15 @@ def recommend(
             LeakWarning,
             stacklevel=2,
         )
-    asked = Scanned(curves, float(at_least), on, of, 1.0 if delta is None else float(delta), *bounds)
+    asked = Scanned(curves, float(at_least), on, of, 1.0 if delta is None else float(delta), *bounds, float(max_epsilon))
     return Recommendation(
         at_least=asked.at_least,
         on=on,
         of=of,
         feasible=asked.best is not None,
         choice=asked.best,
+        beyond=asked.beyond.best if asked.best is None else None,
+        max_epsilon=asked.most,
         choices=tuple(sorted(asked.choices.values(), key=lambda choice: (choice.guarantee.epsilon, -choice.lower))),
         undecided=asked.undecided,
         ceiling=asked.ceiling,

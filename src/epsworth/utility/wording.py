@@ -23,6 +23,9 @@ def reason(asked: Scanned) -> str:
     """Say what to use and what it promises - or why nothing fits, and what might."""
     if asked.best is not None:
         return " ".join(_for(asked, asked.best))
+    if not asked.scans and asked.beyond.scans:
+        most = show_up(asked.most)
+        return f"No: every epsilon in these curves is above {most} per record; ask about smaller ones."
     if not asked.scans:
         return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
     return " ".join(_against(asked))
@@ -95,17 +98,29 @@ def _against(asked: Scanned) -> list[str]:
     """Say why nothing fits, and what might."""
     curves = asked.curves
     admitted_only = "" if len(asked.scans) == len(curves.mechanisms) else " with a delta that you accept"
-    m, e = max(((m, int(asked.lower[m].argmax())) for m in asked.scans), key=lambda point: float(asked.lower[point]))
+    lower = np.where(np.isfinite(asked.deltas), asked.lower, -1.0)
+    m, e = max(((m, int(lower[m].argmax())) for m in asked.scans), key=lambda point: float(lower[point]))
+    last = int(np.flatnonzero(np.isfinite(asked.deltas[m]))[-1])
     lines = [
         f"No mechanism{admitted_only} is guaranteed to reach {subject_of(asked.on, asked.of)} of "
-        f"{exactly(asked.at_least)} for {span(curves.epsilons)} per record.",
+        f"{exactly(asked.at_least)} for {span(curves.epsilons[curves.epsilons <= asked.most])} per record.",
         f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
         f"at least {round_down(float(asked.lower[m, e])):g}.",
         *_left_open(asked),
+        *_beyond(asked),
     ]
     if asked.limited and asked.labels > 1:
-        lines += _limits(asked, curves.guarantees[m][-1])
+        lines += _limits(asked, curves.guarantees[m][last])
     return [*lines, "Try larger epsilons, fewer sensitive features, other mechanisms, or a lower stability."]
+
+
+def _beyond(asked: Scanned) -> list[str]:
+    """Say what it would take, where that protects too little."""
+    best = asked.beyond.best
+    if best is None or asked.beyond is asked:
+        return []
+    kept = _shown(best.lower, asked.at_least)
+    return [f"It takes {best.words}, which keeps at least {kept}. {protection(best.guarantee)}"]
 
 
 def _limits(asked: Scanned, promise: Guarantee) -> list[str]:
