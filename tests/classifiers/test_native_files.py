@@ -7,6 +7,7 @@ import re
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -73,6 +74,17 @@ def test_scores_of_lightgbm_are_not_taken_for_labels(tmp_path, objective):
     lightgbm.train(settings, lightgbm.Dataset(IRIS, TRUTHS["two"]), 2).save_model(tmp_path / "m.txt")
     with pytest.raises(ValueError, match="scores of the objective"):
         load_model(tmp_path / "m.txt")
+
+
+def test_catboost_takes_texts_in_its_columns_of_categories_and_numbers_alone_in_the_others():
+    catboost = pytest.importorskip("catboost", reason="catboost is not installed; it is the extra 'catboost'")
+    table = pd.DataFrame({"a": [0.1, 0.4, 0.6, 0.9] * 10, "zip": ["01001", "94110"] * 20})
+    model = catboost.CatBoostClassifier(iterations=4, verbose=0, cat_features=["zip"], allow_writing_files=False)
+    model.fit(table, [0, 0, 1, 1] * 10)
+    asked = {"sensitive": ["a"], "mechanisms": "krr:k=3", "epsilons": [1.0]}
+    assert ew.stability(model, table[:4], **asked).labels.tolist() == model.predict(table[:4]).tolist()
+    with pytest.raises(ValueError, match="row 1, a: the value is not a number"):
+        ew.stability(model, pd.DataFrame({"a": ["0.1", "3_0"], "zip": ["01001", "94110"]}), **asked)
 
 
 def test_scores_of_catboost_are_not_taken_for_labels(tmp_path):

@@ -127,6 +127,10 @@ def _numbers_alone(step: Any, names: Names) -> list[str]:
     kind = kind_of(step)
     if kind is None or kind in KEEPS_COLUMNS or getattr(step, "n_features_in_", None) != len(names):
         return []
+    if kind == "CatBoostClassifier":
+        indices = step.get_cat_feature_indices(), step.get_text_feature_indices(), step.get_embedding_feature_indices()
+        others = set().union(*indices)
+        return [name for at, name in enumerate(names) if at not in others and name is not None]
     if kind == "LGBMClassifier":
         alone = not step.booster_.pandas_categorical
     elif kind in XGBOOST:
