@@ -26,7 +26,14 @@ def rows(clock: Clock) -> Iterator[Row]:
     for depth, features, bar, runs in cases if not clock.short else cases[:1]:
         forest, X = forest_of(depth, clock.size(5_000, 300), clock.size(100, 10))
         asked = ask(
-            forest, X[:1], sensitive=list(range(features)), mechanisms=["pm"], per="feature", epsilons=EPSILONS, domain=None, y=None
+            forest,
+            X[:1],
+            sensitive=list(range(features)),
+            mechanisms=["pm"],
+            per="feature",
+            epsilons=EPSILONS,
+            domain=None,
+            y=None,
         )
         asked.read(cells_for)
         copies = np.repeat(X, -(-ROWS // len(X)), axis=0)[:ROWS]

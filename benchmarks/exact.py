@@ -81,7 +81,9 @@ def _regions(clock: Clock) -> Row:
 
 def _forest(clock: Clock, forest: RandomForestClassifier, X: np.ndarray) -> Iterator[Row]:
     many = clock.size(64, 4)
-    asked = ask(forest, X[:many], sensitive=[0, 1], mechanisms=MECHANISMS, per="feature", epsilons=[1.0], domain=None, y=None)
+    asked = ask(
+        forest, X[:many], sensitive=[0, 1], mechanisms=MECHANISMS, per="feature", epsilons=[1.0], domain=None, y=None
+    )
     builder = cells_for(asked)
     cells = builder.of([0])
     assert cells is not None
@@ -94,7 +96,9 @@ def _forest(clock: Clock, forest: RandomForestClassifier, X: np.ndarray) -> Iter
     epsilons = np.linspace(0.1, 10, clock.size(100, 10))
 
     def curve() -> ew.Curves:
-        return ew.stability(forest, X[:1], sensitive=[0, 1], mechanisms=MECHANISMS, per="feature", epsilons=epsilons, method="cells")
+        return ew.stability(
+            forest, X[:1], sensitive=[0, 1], mechanisms=MECHANISMS, per="feature", epsilons=epsilons, method="cells"
+        )
 
     found = clock.race(curve, empirical, per=(6 * len(epsilons), 1), runs=5)
     yield Row(f"a point of 6 mechanisms x {len(epsilons)} epsilons", POINT, found.ratio, 1 / 500, _both(found))

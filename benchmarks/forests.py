@@ -34,7 +34,9 @@ def _builder(
     rows: int, trees: int, names: list[str], epsilons: list[float], records: int = RECORDS
 ) -> tuple[TreeCells, LawsOverEpsilon]:
     forest, X = forest_and_records(rows, trees)
-    asked = ask(forest, X[:records], sensitive=[0, 1], mechanisms=names, per="feature", epsilons=epsilons, domain=None, y=None)
+    asked = ask(
+        forest, X[:records], sensitive=[0, 1], mechanisms=names, per="feature", epsilons=epsilons, domain=None, y=None
+    )
     return cells_for(asked), LawsOverEpsilon(asked)
 
 

@@ -42,7 +42,16 @@ def rows(clock: Clock) -> Iterator[Row]:
 
     def table(i: int) -> None:
         cells_for(
-            ask(forest, X[i : i + 1], sensitive=SENSITIVE, mechanisms="pm", per="feature", epsilons=[1.0], domain=None, y=None)
+            ask(
+                forest,
+                X[i : i + 1],
+                sensitive=SENSITIVE,
+                mechanisms="pm",
+                per="feature",
+                epsilons=[1.0],
+                domain=None,
+                y=None,
+            )
         ).of([0])
 
     def radius(i: int) -> ew.Radius:

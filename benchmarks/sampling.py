@@ -36,7 +36,13 @@ def rows(clock: Clock) -> Iterator[Row]:
 
 
 def _against_the_loop(clock: Clock, title: str, model, record: np.ndarray, epsilons: np.ndarray) -> Row:
-    settings = {"sensitive": [0, 1], "mechanisms": MECHANISMS, "per": "feature", "epsilons": epsilons, "tolerance": 0.02}
+    settings = {
+        "sensitive": [0, 1],
+        "mechanisms": MECHANISMS,
+        "per": "feature",
+        "epsilons": epsilons,
+        "tolerance": 0.02,
+    }
     last: list[ew.Curves] = []
 
     def bounded() -> None:
@@ -64,7 +70,12 @@ def _network(clock: Clock) -> Row:
     subnormal = sum(int(((w != 0) & (np.abs(w) < np.finfo(float).tiny)).sum()) for w in model.coefs_)
     for weights in model.coefs_:  # decayed to nothing on pixels that are always black: they slow predictions 6 x
         weights[np.abs(weights) < np.finfo(float).tiny] = 0
-    settings = {"sensitive": list(range(49)), "mechanisms": MECHANISMS[:3] + MECHANISMS[4:], "per": "feature", "epsilons": [1, 2, 4, 8]}
+    settings = {
+        "sensitive": list(range(49)),
+        "mechanisms": MECHANISMS[:3] + MECHANISMS[4:],
+        "per": "feature",
+        "epsilons": [1, 2, 4, 8],
+    }
     settings |= {"tolerance": 0.05 if clock.short else 0.01, "confidence": 0.999, "rng": 0}
     queries = ew.stability(model, X[:1], **settings).queries
     some = np.random.default_rng(0).random((65_536, 49))

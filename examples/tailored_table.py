@@ -177,8 +177,9 @@ def per_feature(problem: Problem, epsilons: Sequence[float], quick: bool, of: st
     X, y = problem.unseen.iloc[:count], problem.truth[:count]
     each = [epsilon / len(problem.sensitive) for epsilon in epsilons]
     curves = ew.stability(
-        problem.model, X, sensitive=list(problem.sensitive), mechanisms=list(problem.mechanisms), per="feature", epsilons=each,
-        domain=problem.domain, tolerance=0.05, over="dataset", rng=0, **({"y": y} if of == "accuracy" else {}),
+        problem.model, X, sensitive=list(problem.sensitive), mechanisms=list(problem.mechanisms),
+        per="feature", epsilons=each, domain=problem.domain,
+        tolerance=0.05, over="dataset", rng=0, **({"y": y} if of == "accuracy" else {}),
     )  # fmt: skip
     lower, upper = curves.average(of)
     return ((lower + upper) / 2).max(axis=0)

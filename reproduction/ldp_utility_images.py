@@ -25,7 +25,12 @@ from reproduction.studies import EPSILONS
 DIGITS = "mnist_7x7.npz"
 FOUR = ("pm", "sw", "exponential", "krr")
 MECHANISMS = tuple(f"{name}:indicator=0.1" for name in FOUR)
-_ASKED: dict[str, Any] = {"sensitive": list(range(49)), "mechanisms": MECHANISMS, "per": "feature", "epsilons": EPSILONS}
+_ASKED: dict[str, Any] = {
+    "sensitive": list(range(49)),
+    "mechanisms": MECHANISMS,
+    "per": "feature",
+    "epsilons": EPSILONS,
+}
 IMAGES = 50
 SOME = 0.2  # of the perturbed images: from there on a mass says something
 

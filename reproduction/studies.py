@@ -119,7 +119,14 @@ def fitted(folder: Path, study: Study, model: str) -> Fitted:
 def ask(model: Any, X: Any, study: Study, **settings: Any) -> Curves:
     """Bound the stability of records under the study's mechanisms at epsilon 1 to 8 per feature."""
     return stability(
-        model, X, sensitive=study.sensitive, mechanisms=study.mechanisms, per="feature", epsilons=EPSILONS, rng=0, **settings
+        model,
+        X,
+        sensitive=study.sensitive,
+        mechanisms=study.mechanisms,
+        per="feature",
+        epsilons=EPSILONS,
+        rng=0,
+        **settings,
     )
 
 

@@ -130,7 +130,7 @@ def test_real_releases_of_a_pool_lie_inside_the_bounds(server):
     service = ew.remote(server.url, batch=4096)
     curves = ew.stability(service, PEOPLE, rng=1, **{**QUESTION, "mechanisms": ["pm"], "tolerance": 0.01})
     chosen = ew.recommend(curves, at_least=0.6, on="average")
-    policy = chosen.policy(ew.Domain.load(ranges(server.folder)))
+    policy = chosen.policy(ew.Domain.load(ranges(server.folder)), passing=["job"])  # a service names no columns
     rows = np.arange(POOL) % len(PEOPLE)
     released = ew.perturb(policy, PEOPLE[rows])
     truth = service.labels(PEOPLE)

@@ -98,8 +98,8 @@ def test_json_lines_are_perturbed_without_them(tmp_path):
     code = """
 from pathlib import Path
 import epsworth as ew
-policy = ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}))
-Path("in.jsonl").write_text('{"age": 3, "id": [7]}\\n')
+policy = ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["id"])
+Path("in.jsonl").write_text('{"age": 3, "id": 7}\\n')
 print(ew.perturb_file(policy, "in.jsonl", "out.jsonl", ledger="kept").rows, ew.perturb(policy, {"age": 3}).keys())
 """
     assert without_them(code, tmp_path) == "1 dict_keys(['age'])\n"
@@ -110,7 +110,7 @@ def test_arrays_are_perturbed_and_judged_without_them(tmp_path):
     code = """
 import numpy as np, epsworth as ew
 domain = ew.Domain.of({0: (0, 100)})
-released = ew.perturb(ew.Policy.of("pm", 1, domain), np.array([[20.0, 7.0], [30.0, 8.0]]))
+released = ew.perturb(ew.Policy.of("pm", 1, domain, passing=["x1"]), np.array([[20.0, 7.0], [30.0, 8.0]]))
 curves = ew.stability(lambda rows: rows[:, 0] > 50, [[79.0, 1.0]], sensitive=[0], domain=domain, epsilons=[1])
 try:
     ew.stability(lambda rows: rows[:, 0] > 50, {"age": [79.0]}, sensitive=["age"], epsilons=[1])
@@ -199,11 +199,11 @@ import numpy as np
 from epsworth import Domain, Policy, perturb
 from epsworth.client import Client
 from epsworth.release import Ledger, perturb_file, perturb_files
-Policy.of("pm", 1, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8).save("policy.toml")
+Policy.of("pm", 1, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8, passing=["id"]).save("policy.toml")
 policy = Policy.load("policy.toml")
 assert set(perturb(policy, {"age": 31, "job": "a"})) == {"age", "job"}
 assert set(Client(policy.for_clients()).perturb({"age": 31, "job": "a"})) == {"age", "job"}
-assert perturb(Policy.of("pm", 1, Domain.of({0: (0, 100)})), np.array([[31.0, 2.0]]))[0, 1] == 2
+assert perturb(Policy.of("pm", 1, Domain.of({0: (0, 100)}), passing=["x1"]), np.array([[31.0, 2.0]]))[0, 1] == 2
 for name in ("one", "two"):
     Path(name + ".csv").write_text("id,age,job\\n1,31,a\\n2,62,b\\n")
 Path("lines.jsonl").write_text('{"id": 1, "age": 31, "job": "a"}\\n')

@@ -219,11 +219,11 @@ def test_receipts_name_what_passed_and_what_was_left_out(tmp_path):
     pl.DataFrame(ROWS).write_csv(tmp_path / "rows.csv")
     receipt = perturb_file(POLICY, tmp_path / "rows.csv", tmp_path / "out.csv", ledger=tmp_path / "ledger")
     assert (receipt.passed, receipt.left_out) == (("id",), ("name",))
-    assert "perturbed in age, job; sent as they are: id; left out: name. pure LDP" in str(receipt)
+    assert "perturbed in age, job; sent as they are: id; left out: name. Pure LDP" in str(receipt)
     pl.DataFrame(ROWS).drop("id", "name").write_csv(tmp_path / "few.csv")
     receipt = perturb_file(POLICY, tmp_path / "few.csv", tmp_path / "less.csv", ledger=tmp_path / "ledger")
     assert (receipt.passed, receipt.left_out) == ((), ())
-    assert "sent as they are: none. pure LDP" in str(receipt)
+    assert "sent as they are: none. Pure LDP" in str(receipt)
 
 
 def test_names_that_look_like_values_are_not_shown():

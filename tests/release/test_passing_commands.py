@@ -93,7 +93,7 @@ def test_from_a_question_to_rows_that_hold_what_was_named(cli, place, command):
 
     code, out, err = cli("perturb", "policy.toml", "people.csv", "out.csv", "--again")
     assert code == 0, err
-    assert "sent as they are: id, zone; left out: name. pure LDP" in " ".join(out.split())
+    assert "sent as they are: id, zone; left out: name. Pure LDP" in " ".join(out.split())
     rows = list(csv.DictReader((place / "out.csv").read_text().splitlines()))
     assert list(rows[0]) == ["id", "age", "bmi", "zone"]
     assert [row["zone"] for row in rows] == people()["zone"].tolist()

@@ -202,7 +202,20 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
     truth = frame["age"].to_numpy() > 50
     skops_io.dump(DecisionTreeClassifier(max_depth=2).fit(frame.to_numpy(), truth.astype(int)), "model.skops")
     ew.Domain.of({"age": (0, 100), "bmi": (10, 60)}).save("ranges.toml")
-    asked = ("model.skops", "people.csv", "-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "--seed", "1")
+    asked = (
+        "model.skops",
+        "people.csv",
+        "-s",
+        "age,bmi",
+        "--domain",
+        "ranges.toml",
+        "-m",
+        "pm",
+        "-e",
+        "2:16:1",
+        "--seed",
+        "1",
+    )
     frame.write_csv("people.csv")
     for words in (("utility",), ("recommend",)):
         code, _, err = cli(*words, *asked, "--json", "a.json", "--report", "a.html")

@@ -28,7 +28,7 @@ import epsworth as ew
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 BOX = ("-s", "age,bmi", "--domain", "ranges.toml")
 ASKED = ("tailor", "model.skops", "table.csv", "--target", "sick", *BOX, "--epsilon", "2", "--seed", "1")
-BESIDE = ("model.skops", "table.csv", "--target", "sick", *BOX, "-m", "pm,tailored", "-e", "0.5,1,1.5")
+BESIDE = ("model.skops", "table.csv", "--target", "sick", *BOX, "-m", "pm,tailored", "-e", "1,2,3")
 JOB = ("-s", "job", "--domain", "jobs.toml")
 JOBS = ("tailor", "jobs.skops", "jobs.csv", "-s", "age,job", "--domain", "jobs.toml", "-e", "2", "--seed", "1")
 

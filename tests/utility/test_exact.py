@@ -282,7 +282,7 @@ def test_categorical_features_are_axes_of_the_cells(name):
     model = sklearn.base.clone(TREES[name]).fit(X, y)
     domain = {0: (4, 8), 1: kinds, 2: [False, True]}
     words = ["pm", "laplace", "krr:k=17"]
-    settings = {"mechanisms": words, "epsilons": [0.5, 2.0, 6.0], "domain": domain, "method": "cells"}
+    settings = {"mechanisms": words, "epsilons": [0.5, 2.0, 6.0], "per": "feature", "domain": domain, "method": "cells"}
     curves = ew.stability(model, X[:3], sensitive=[0, 1, 2], **settings)
     assert (curves.method == "cells").all()
     assert curves.confidence == 1

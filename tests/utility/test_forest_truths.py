@@ -94,7 +94,7 @@ def check(rng):
     names = rng.choice(NAMES, 2, replace=False).tolist()
     epsilons = np.sort(10 ** rng.uniform(-1.5, 1.5, 3)).tolist()
     found = ew.stability(
-        model, records, sensitive=sensitive.tolist(), mechanisms=names, epsilons=epsilons,
+        model, records, sensitive=sensitive.tolist(), mechanisms=names, per="feature", epsilons=epsilons,
         domain={int(feature): (0, 1) for feature in sensitive},
     )  # fmt: skip
     for (m, name), (e, epsilon), r in product(enumerate(names), enumerate(epsilons), range(len(records))):

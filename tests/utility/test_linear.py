@@ -248,7 +248,7 @@ def test_a_tolerance_that_is_not_met_is_said():
         mechanisms="pm", per="feature", epsilons=[1],
     )  # fmt: skip
     assert (pairs.upper - pairs.lower).max() > 0.01
-    assert any("the tolerance of 0.01 is not met at epsilon 1" in note for note in pairs.notes)
+    assert any("the tolerance of 0.01 is not met at epsilon 3" in note for note in pairs.notes)
 
 
 def test_a_threshold_that_rounding_moved_across_an_atom_or_a_constant_is_on_both_sides():

@@ -389,7 +389,7 @@ def test_every_promise_is_told_of_the_mechanisms_that_keep_it(cli, tmp_path, mon
         code, out, _ = cli("recommend", "c.json", "--at-least", "0.6")
         assert code == 0
         for text in (str(curves), out):
-            assert {line.strip() for line in text.splitlines() if " per record: " in line} == lines
+            assert {line.strip() for line in text.splitlines() if " per record: " in line and " LDP" in line} == lines
         drawn = set(curves.plot().get_legend_handles_labels()[1])
         assert drawn == {"pm", "sw", "g (approximate, δ 0.00001)", "h (approximate, δ 0.00001)"}
     told = exact_curves(["x"], [1, 2, 3, 4, 5, 6, 7, 8], [[[0.5]] * 8], guarantees=(

@@ -63,13 +63,19 @@ def spent(monkeypatch):
 def of_function(mechanisms, y, epsilons=(1, 2)):
     """Two records of three features, two epsilons, and a classifier that nothing is known about."""
     table = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]])
-    given = {"sensitive": [0, 1, 2], "mechanisms": mechanisms, "epsilons": epsilons, "domain": None}
+    given = {"sensitive": [0, 1, 2], "mechanisms": mechanisms, "epsilons": epsilons, "per": "feature", "domain": None}
     return ask(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
 
 
 def of_flowers(model, mechanisms, y):
     """Two flowers, and labels that they do not have."""
-    given = {"sensitive": [0, 1, 2, 3], "mechanisms": mechanisms, "epsilons": [1, 2], "domain": RANGES}
+    given = {
+        "sensitive": [0, 1, 2, 3],
+        "mechanisms": mechanisms,
+        "epsilons": [1, 2],
+        "per": "feature",
+        "domain": RANGES,
+    }
     return ask(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
 
 

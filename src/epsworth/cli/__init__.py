@@ -114,7 +114,6 @@ def main() -> None:
 
 def _told(error: BaseException) -> int:
     """Say what ended a command, and return its exit status; raise again what is an accident."""
-    show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if isinstance(error, (KeyboardInterrupt, typer.Abort)) or was_stopped():
         _say("interrupted; no output was left half-written")
         return INTERRUPTED
@@ -125,6 +124,7 @@ def _told(error: BaseException) -> int:
         what = error.filename or "reading or writing failed"  # only the call that failed knows which
         _say(f"{what}: {error.strerror or error}; check the path and the space left")
         return 2
+    show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if show is None or exit_code is None:
         raise error
     show()  # the command-line parser's own errors: what was wrong, and the usage

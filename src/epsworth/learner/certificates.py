@@ -14,7 +14,7 @@ from epsworth.bounds import Risk, check_spent
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.entries import label_array
+from epsworth.learner.entries import class_array
 from epsworth.learner.fakes import checked_fakes, taken_for_honest
 from epsworth.learner.mechanism import Mechanism, checked_number, checked_probability, times
 from epsworth.results import Result
@@ -147,7 +147,7 @@ def certify(
     lower, upper = interval or np.full((2, kernel.cells), np.nan)
     point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
     return Certificates(
-        label_array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
+        class_array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
         point, cell, confidence, risk.spent, fakes,
     )  # fmt: skip
 

@@ -100,7 +100,7 @@ def labels_of(y: Any) -> NDArray[Any]:
     return found
 
 
-def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+def class_array(labels: Sequence[Any]) -> NDArray[Any]:
     """Return declared labels as an array that holds each of them as it is: of objects, where no other kind does."""
     found = np.array(labels)
     return found if found.tolist() == list(labels) else objects(labels)

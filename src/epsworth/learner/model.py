@@ -15,7 +15,7 @@ from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.entries import label_array
+from epsworth.learner.entries import class_array
 from epsworth.learner.lattice import cells, flat, nearest
 from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.series import Cosine
@@ -66,7 +66,7 @@ class Classifier:
 
     def __init__(self, aggregate: Aggregator, smoothing: Smoothing) -> None:
         self.aggregate, self.smoothing = aggregate, smoothing
-        self.classes_: NDArray[Any] = label_array(self.config.classes)
+        self.classes_: NDArray[Any] = class_array(self.config.classes)
         self.n_features_in_ = len(self.config.box)
         if self.config.named:
             self.feature_names_in_: NDArray[Any] = np.array(self.config.names, dtype=object)

@@ -56,10 +56,11 @@ def _check(policy: Policy) -> None:
                 f"not from {rule.mechanism}; choose one of them, or perturb a table"
             )
         _check_categories(f"features.{rule.feature.name}", rule.feature)
-    for grid in () if policy.tailoring is None else policy.tailoring.grids:
+    grids = () if policy.tailoring is None else policy.tailoring.grids
+    for grid in grids:
         _check_categories(f"tailored.inputs.{grid.name}", grid.feature)
     named = (*policy.names, *policy.passing.columns, *policy.passing.drop)
-    for grid in () if policy.tailoring is None else policy.tailoring.grids:
+    for grid in grids:
         if grid.name not in named:
             raise ValueError(f"pass: lacks {grid.name!r}, at which the policy looks; add it to columns or to drop")
 

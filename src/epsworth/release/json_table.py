@@ -144,8 +144,8 @@ class JsonRecords(Records):
                 raise ValueError(f"row {row} holds two members of one name; repair the row")
             if len(self.known) > 1000:
                 self.known.clear()
-            kept = [name for name in self.perturbation.kept(list(names)) if name not in self.perturbation.columns]
-            self.known[names] = sorted(kept, key=self.perturbation.policy.passing.columns.index)
+            kept = set(self.perturbation.kept(list(names)))
+            self.known[names] = [name for name in self.perturbation.policy.passing.columns if name in kept]
         return self.known[names]
 
     def _rewritten(self, text: str, name: str, row: int) -> str:

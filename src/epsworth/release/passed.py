@@ -77,7 +77,8 @@ class Pass:
             A table's columns; what is named here need not be among them.
         perturbed : collection of str
         """
-        unknown = [name for name in names if not (name in perturbed or name in self.columns or name in self.drop)]
+        known = {*perturbed, *self.columns, *self.drop}
+        unknown = [name for name in names if name not in known]
         if unknown and not looks_like_header(names):
             raise ValueError(f"the policy does not name the column {shown_name(unknown[0], names)}; leave it out")
         if unknown:
@@ -86,7 +87,8 @@ class Pass:
                 f"the policy does not name {', '.join(map(repr, unknown))}; under [pass], send with columns = "
                 f"{listed}, or leave out with drop = {listed}"
             )
-        return [name for name in names if name not in self.drop]
+        dropped = set(self.drop)
+        return [name for name in names if name not in dropped]
 
     def edited(self, columns: Sequence[str] = (), drop: Sequence[str] = (), text: Sequence[str] = ()) -> Pass:
         """Return the same with more columns; one that is named on another side changes to it.

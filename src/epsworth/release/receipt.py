@@ -80,9 +80,9 @@ class Receipt(Result):
         kept = show_up(self.epsilon)
         stated = kept if self.stated is None else show_up(self.stated)
         text = (
-            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}. {self.notion} LDP, "
-            f"epsilon {kept}{_delta(self.delta)} per record{'' if stated == kept else f' ({stated} is stated)'}; "
-            f"policy {self.policy[:12]}, epsworth {self.version}."
+            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}. "
+            f"{self.notion.capitalize()} LDP, epsilon {kept}{_delta(self.delta)} per record"
+            f"{'' if stated == kept else f' ({stated} is stated)'}; policy {self.policy[:12]}, epsworth {self.version}."
         )
         if self.together:
             text += f" {meaning(self.together)}"

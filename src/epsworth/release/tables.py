@@ -184,12 +184,12 @@ class Perturbation:
         """Return the kernels' inputs and the places of a frame's records (see `draw`), or refuse a record; no draws."""
         import narwhals as nw
 
-        self.check_names(frame.columns)
+        passed = [name for name in self.check_names(frame.columns) if name not in self.columns]
         native = nw.to_native(frame)
         check_beside(self.columns, native)
-        check_categories([name for name in self.kept(frame.columns) if name not in self.columns], frame)
+        check_categories(passed, frame)
         check_index(self.policy.passing.columns, native, numbered=True)
-        for name in self.passed(frame.columns):
+        for name in passed:
             _check_single(name, frame.get_column(name).alias(PLAIN))
 
         def values(name: str) -> nw.Series[Any]:
@@ -211,7 +211,7 @@ class Perturbation:
         names = [f"x{i}" for i in range(table.shape[1])]
         kept = self.check_names(names)
         if table.dtype.kind == "O":
-            for name in self.passed(names):
+            for name in (name for name in kept if name not in self.columns):
                 check_plain(name, table[:, names.index(name)])
         with values_withheld("the array"):
             columns = {name: table[:, at] for at, name in enumerate(names)}
@@ -256,10 +256,6 @@ class Perturbation:
     def kept(self, names: list[str]) -> list[str]:
         """Return the columns that stay, in their order; those that the policy does not know are refused."""
         return self.policy.passing.kept(names, self.columns)
-
-    def passed(self, names: list[str]) -> list[str]:
-        """Return the columns that pass through because the policy names them; what nests could hold any other."""
-        return [name for name in self.kept(names) if name not in self.columns]
 
     def plain(self, kept: list[str]) -> list[str]:
         """Return the columns that pass through and may hold neither commas nor quotes in CSV."""

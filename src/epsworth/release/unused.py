@@ -44,12 +44,13 @@ def without_unused(names: Sequence[str], frame: nw.DataFrame[Any]) -> nw.DataFra
 
     native: Any = nw.to_native(frame)
     if frame.implementation.is_polars():
-        return frame.with_columns(*(_of_enum(frame.get_column(n)) for n in names if frame.schema[n] == nw.Enum))
+        kinds = frame.schema  # made anew each time
+        return frame.with_columns(*(_of_enum(frame.get_column(n)) for n in names if kinds[n] == nw.Enum))
     if frame.implementation.is_pandas_like():
         native = _of_pandas(names, native, nw.get_native_namespace(frame))
     elif frame.implementation.is_pyarrow():
-        for name in names:
-            at = native.column_names.index(name)
+        places = {name: at for at, name in enumerate(native.column_names)}
+        for at in map(places.__getitem__, names):
             if _is_dictionary(native.schema.field(at).type):
                 native = native.set_column(at, native.schema.field(at), _of_arrow(native.column(at)))
     return nw.from_native(native, eager_only=True)

@@ -12,7 +12,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import label_array
+from epsworth.learner.entries import class_array
 from epsworth.learner.lattice import cells
 from epsworth.learner.model import Classifier
 from epsworth.learner.tables.audits import ScoreAudit
@@ -63,7 +63,7 @@ class AuditedClassifier:
             raise ValueError("these are no sums of an audit; aggregate the reports about a ScoreAudit")
         self.audit = aggregate.config
         self.aggregate = aggregate
-        self.classes_: NDArray[Any] = label_array(self.audit.config.classes)
+        self.classes_: NDArray[Any] = class_array(self.audit.config.classes)
         self._bands = Classifier.from_aggregate(Aggregator(self.audit.bands, aggregate.tally), smoothing=None)
 
     def certificate(

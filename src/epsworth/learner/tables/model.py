@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import label_array
+from epsworth.learner.entries import class_array
 from epsworth.learner.tables.columns import Category, Knots, binned
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.reading import points
@@ -55,7 +55,7 @@ class TableClassifier:
 
     def __init__(self, config: TableConfig, knots: tuple[Knots | None, ...] | None, model: Additive) -> None:
         self.config, self.knots, self.model = config, knots, model
-        self.classes_: NDArray[Any] = label_array(config.classes)
+        self.classes_: NDArray[Any] = class_array(config.classes)
         self.n_features_in_ = len(config.columns)
         self.feature_names_in_ = np.array(config.names, dtype=object)
 
