@@ -144,6 +144,33 @@ def show_down(value: float, significant: int = 6) -> str:
     return _show(value, significant, ROUND_FLOOR)
 
 
+def percent_down(share: float, digits: int = 1) -> str:
+    """Print a share in per cent, without the sign, with at most so many decimals, rounded down.
+
+    Examples
+    --------
+    >>> percent_down(0.73999), percent_down(0.9)
+    ('73.9', '90')
+    """
+    return _percent(share, digits, ROUND_FLOOR)
+
+
+def percent_up(share: float, digits: int = 1) -> str:
+    """Print a share in per cent, without the sign, with at most so many decimals, rounded up.
+
+    Examples
+    --------
+    >>> percent_up(0.98201379, 2)
+    '98.21'
+    """
+    return _percent(share, digits, ROUND_CEILING)
+
+
+def _percent(share: float, digits: int, rounding: str) -> str:
+    exact = Decimal(repr(float(share))).scaleb(2, EXACT)
+    return format(EXACT.normalize(exact.quantize(EXACT.scaleb(Decimal(1), -digits), rounding, EXACT)), "f")
+
+
 def _round(value: float, digits: int, rounding: str) -> float:
     if not math.isfinite(value):
         return value

@@ -34,7 +34,7 @@ def rows(html):
 def test_the_map_says_what_the_masses_do(features):
     made = curves(3, 9, 40, features=("age", "bmi")[:features])
     held = around(made)
-    read = Read(ew.reports.report(made, at_least=0.85, surroundings=held).html)
+    read = Read(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html)
     found, drawn = read.numbers["around"], held.map
     need = 0.5 ** (1 / features)
     for m in range(3):
@@ -51,7 +51,7 @@ def test_the_map_says_what_the_masses_do(features):
                 assert float(high) >= drawn.edges[j][last + 1]
             assert np.prod(shares) >= 0.5
     assert found["near"] == [int(np.abs(np.array(drawn.epsilons) - e).argmin()) for e in made.epsilons]
-    choice = ew.recommend(made, at_least=0.85).choice
+    choice = ew.recommend(made, at_least=0.85, max_epsilon=40).choice
     m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
     assert read.ids["sent"].startswith(f"By {choice.mechanism} at ε\u00a0=\u00a0")
     assert found["said"][m][found["near"][e]] in read.ids["sent"]
@@ -62,17 +62,17 @@ def test_masses_that_leave_the_range_promise_no_half():
     made = curves(2, 9, 40)
     held = around(made)
     few = replace(held, map=replace(held.map, masses=held.map.masses // 3))
-    read = Read(ew.reports.report(made, at_least=0.85, surroundings=few).html)
+    read = Read(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=few).html)
     assert "less than half of what is sent lies within these ranges" in read.ids["sent"]
     none = replace(held, map=replace(held.map, mechanisms=(), masses=held.map.masses[:0]))
-    read = Read(ew.reports.report(made, at_least=0.85, surroundings=none).html)
+    read = Read(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=none).html)
     assert "nothing is drawn of what it sends" in read.ids["sent"]
 
 
 def test_labels_of_the_map_are_counted_and_told_apart():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "mapped")
+    html = section(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "mapped")
     told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
     for number, label in enumerate(held.map.labels):
         assert told[label] == f"{(held.map.cells == number).sum():,} of 4,096"
@@ -82,7 +82,7 @@ def test_labels_of_the_map_are_counted_and_told_apart():
 def test_safe_ranges_are_rounded_inwards():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "safe")
+    html = section(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "safe")
     for row, low, high, own in zip(rows(html)[1:], held.box.lower, held.box.upper, held.values, strict=True):
         first, last = map(float, re.fullmatch(r"(\S+) to (\S+)", row[2]).groups())
         assert low <= first <= own <= last <= high
@@ -92,7 +92,7 @@ def test_safe_ranges_are_rounded_inwards():
 def test_the_split_is_the_splits():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.reports.report(made, at_least=0.85, surroundings=held).html, "split")
+    html = section(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "split")
     cells = [row[:3] for row in rows(html)]
     assert cells[1:3] == [["age", "2", "3"], ["bmi", "2", "1"]]
     assert cells[4:] == [["even", "70.1\u00a0%", "70.3\u00a0%"], ["split", "75.2\u00a0%", "75.4\u00a0%"]]
@@ -103,9 +103,12 @@ def test_the_split_is_the_splits():
 @pytest.mark.parametrize("of", ["stability", "accuracy"])
 def test_groups_are_those_of_the_curves_at_the_recommendation(of):
     made = curves(3, 9, 40, accuracy=True)
-    choice = ew.recommend(made, at_least=0.7, of=of).choice
+    choice = ew.recommend(made, at_least=0.7, max_epsilon=40, of=of).choice
     m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
-    html = section(ew.reports.report(made, at_least=0.7, of=of, surroundings=around(made, point=(m, e))).html, "groups")
+    html = section(
+        ew.reports.report(made, at_least=0.7, max_epsilon=40, of=of, surroundings=around(made, point=(m, e))).html,
+        "groups",
+    )
     lower = made.bounds(of).lower[m, e]
     truth = {}
     for label in ("no", "yes"):
@@ -125,7 +128,9 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
 
 def test_groups_of_another_point_are_not_shown_as_if_they_were_of_this_one():
     made = curves(3, 9, 40)
-    html = section(ew.reports.report(made, at_least=0.7, surroundings=around(made, point=(1, 8))).html, "groups")
+    html = section(
+        ew.reports.report(made, at_least=0.7, max_epsilon=40, surroundings=around(made, point=(1, 8))).html, "groups"
+    )
     told = html.replace("<bdi>", "").replace("</bdi>", "")
     assert "sex: " not in told
     assert "label: yes" in told
@@ -143,21 +148,23 @@ def test_plain_curves_have_no_such_sections_but_groups_by_label():
 def test_the_policy_is_that_of_the_recommendation():
     made = curves(2, 9, 40, names=["pm", "sw"])
     held = around(made)
-    read = Read(ew.reports.report(made, at_least=0.85, surroundings=held).html)
+    read = Read(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html)
     policy = ew.Policy.from_toml(read.numbers["policy"])
-    found = ew.recommend(made, at_least=0.85)
+    found = ew.recommend(made, at_least=0.85, max_epsilon=40)
     assert policy == found.policy(held.domain)
     assert policy.fingerprint in read.text
     for lacking in (replace(held, domain=None), replace(held, declared=False)):
-        read = Read(ew.reports.report(made, at_least=0.85, surroundings=lacking).html)
+        read = Read(ew.reports.report(made, at_least=0.85, max_epsilon=40, surroundings=lacking).html)
         assert "policy" not in read.numbers
-    assert "policy" not in Read(ew.reports.report(made, at_least=0.9995, surroundings=held).html).numbers
+    assert (
+        "policy" not in Read(ew.reports.report(made, at_least=0.9995, max_epsilon=40, surroundings=held).html).numbers
+    )
 
 
 def test_hostile_surroundings_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
     held = around(made)
-    choice = ew.recommend(made, at_least=0.9).choice
+    choice = ew.recommend(made, at_least=0.9, max_epsilon=40).choice
     held = replace(
         held, mechanism=choice.mechanism, epsilon_per_record=choice.guarantee.epsilon, model=HOSTILE,
         notes=(HOSTILE,) * 20,
@@ -176,7 +183,7 @@ def test_ten_thousand_records_with_surroundings_fit():
 
     for accuracy in (False, True):
         made = curves(6, 100, 10_000, accuracy=accuracy)
-        choice = ew.recommend(made, at_least=0.9).choice
+        choice = ew.recommend(made, at_least=0.9, max_epsilon=40).choice
         held = around(
             made, point=(made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon))
         )

@@ -22,9 +22,12 @@ from epsworth.reports.sentences import filled, observed, percent, sure
 from epsworth.rounding import round_down, round_up, show_up
 
 CASES = {
-    "few": ({"mechanisms": 4, "epsilons": 9, "records": 40, "accuracy": True, "weak": True}, {"at_least": 0.85}),
+    "few": (
+        {"mechanisms": 4, "epsilons": 9, "records": 40, "accuracy": True, "weak": True},
+        {"at_least": 0.85, "max_epsilon": 40},
+    ),
     "many": ({"mechanisms": 7, "epsilons": 30, "records": 25}, {"at_least": 0.9}),
-    "worst": ({"mechanisms": 3, "epsilons": 8, "records": 60}, {"at_least": 0.8, "on": "worst"}),
+    "worst": ({"mechanisms": 3, "epsilons": 8, "records": 60}, {"at_least": 0.8, "on": "worst", "max_epsilon": 40}),
     "right": ({"mechanisms": 3, "epsilons": 8, "records": 60, "accuracy": True}, {"at_least": 0.7, "of": "accuracy"}),
     "record": ({"mechanisms": 3, "epsilons": 8, "records": 60}, {"at_least": 0.8, "on": 17}),
     "never": ({"mechanisms": 3, "epsilons": 8, "records": 60}, {"at_least": 0.9995}),
@@ -74,9 +77,7 @@ def test_every_number_is_the_results_rounded_to_the_safe_side(name):
     page = ew.reports.report(made, **asked)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ew.LeakWarning)  # the page says it instead
-        found = ew.recommend(
-            made, at_least=asked["at_least"], on=asked.get("on", "average"), of=asked.get("of", "stability")
-        )
+        found = ew.recommend(made, **asked)
     read, numbers = Read(page.html), Read(page.html).numbers
     scale = 10 ** numbers["digits"]
     for view in numbers["views"]:
@@ -104,7 +105,9 @@ def test_every_number_is_the_results_rounded_to_the_safe_side(name):
         assert f"at ε\u00a0=\u00a0{show_up(found.choice.guarantee.epsilon)} per record" in sentence
         assert f"at least {100 * round_down(found.choice.lower):.1f}\u00a0%" in sentence
     else:
-        assert sentence.startswith("Nothing in this report is guaranteed to reach 99.95\u00a0%")
+        assert found.max_epsilon == 4
+        target = percent(numbers["target"], numbers["digits"])
+        assert sentence.startswith(f"Nothing in this report at ε\u00a0≤\u00a04 is guaranteed to reach {target}")
     shown = {float(one) for one in re.findall(r"(\d+\.\d+)\u00a0%", sentence)}
     known = {v / scale * 100 for view in numbers["views"] for row in view["lower"] for v in row}
     assert all(any(abs(one - k) < 1e-9 for k in known) for one in shown - {100 * asked["at_least"], 99.9})
@@ -136,12 +139,12 @@ def test_tables_hold_the_results_numbers(name):
 @pytest.mark.slow
 def test_epsilons_that_do_not_fit_are_left_out_and_said_so():
     made = curves(6, 400, 20)
-    page = ew.reports.report(made, at_least=0.87)
+    page = ew.reports.report(made, at_least=0.87, max_epsilon=40)
     read = Read(page.html)
     kept = len(read.numbers["epsilons"])
     assert f"{kept} of 400 epsilons are shown." in read.text
     assert kept in (120, 121)
-    choice = ew.recommend(made, at_least=0.87).choice
+    choice = ew.recommend(made, at_least=0.87, max_epsilon=40).choice
     assert choice.epsilon in read.numbers["epsilons"]
     assert f"ε\u00a0=\u00a0{show_up(choice.guarantee.epsilon)} per record" in read.ids["sentence"]
 
@@ -151,15 +154,15 @@ def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
     made.save(tmp_path / "curves.json")
     saved = ew.reports.report_file(tmp_path / "curves.json", at_least=0.85)
     assert saved.html == ew.reports.report(made, at_least=0.85).html
-    found = ew.recommend(made, at_least=0.85, on="worst", delta=0)
+    found = ew.recommend(made, at_least=0.85, on="worst", delta=0, max_epsilon=40)
     document = {"recommendation": found.to_dict(), "curves": made.to_dict()}
     (tmp_path / "both.json").write_text(json.dumps(document))
     read = Read(ew.reports.report_file(tmp_path / "both.json").html)
     assert read.ids["sentence"].startswith(f"Use {found.choice.mechanism} at ε\u00a0=\u00a0")
     assert "even for the worst of these 30 records" in read.ids["sentence"]
-    del document["recommendation"]["choice"]
+    del document["recommendation"]["at_most_sure"]
     (tmp_path / "both.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="'choice' is missing"):
+    with pytest.raises(ValueError, match="'at_most_sure' is missing"):
         ew.reports.report_file(tmp_path / "both.json")
 
 
@@ -230,7 +233,7 @@ def test_more_mechanisms_than_a_page_can_show_are_refused():
 def test_a_page_without_an_admitted_delta_says_so():
     made = curves(1, 3, 20, weak=True)
     assert "has a delta as small" in Read(ew.reports.report(made, delta=0).html).ids["sentence"]
-    assert Shown.of(made, ew.recommend(made, at_least=0.9, delta=0), 0.0).stops
+    assert Shown.of(made, ew.recommend(made, at_least=0.9, delta=0)).stops
 
 
 def test_what_is_filled_in_is_not_looked_at_again():

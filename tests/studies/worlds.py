@@ -17,6 +17,7 @@ epsilons = [0.50, 1, 2, 4]
 per = "feature"
 mechanisms = ["pm", "krr:k=9"]
 at_least = 0.7
+max_epsilon = 8
 method = "sampled"
 tolerance = 0.1
 seed = 1

@@ -165,7 +165,7 @@ def test_promises_that_differ_between_mechanisms_are_told(capsys):
         lambda records: records[:, 0] > 0.5, [[0.2]], sensitive=0, epsilons=[2.0],
         mechanisms={"whole": FAMILIES["pm"], "half": lambda epsilon: FAMILIES["pm"](epsilon / 2)},
     )  # fmt: skip
-    show.print_curves(curves, ["worst"])
+    show.print_curves(curves, "worst")
     show.print_facts(curves)
     text = " ".join(capsys.readouterr().out.split())
     assert "whole at epsilon 2 per record: pure LDP, epsilon 2 per record" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import mpmath
 import numpy as np
@@ -139,8 +140,13 @@ def test_drawn_bounds_leave_less():
 def test_a_recommendation_speaks_of_people_like_those_in_the_table():
     X = np.random.default_rng(0).uniform(size=(40, 2))
     curves = ew.stability(below_half, X, **GIVEN)
-    reason = ew.recommend(curves, at_least=0.5).reason
-    assert (
-        "For people like those in the table (if its 40 rows are drawn independently of one another and of the" in reason
+    found = ew.recommend(curves, at_least=0.5)
+    people = curves.population()
+    at = curves.mechanisms.index(found.choice.mechanism), curves.epsilons.tolist().index(found.choice.epsilon)
+    low, high = (
+        float(word) / 100 for word in re.search(r"like them: ([\d.]+) to ([\d.]+) %", found.certainty).groups()
     )
-    assert "For people" not in ew.recommend(curves, at_least=0.1, on="worst").reason
+    assert 0 <= people.lower[at] - low < 1e-3
+    assert 0 <= high - people.upper[at] < 1e-3
+    assert "drawn independently of one another and of the classifier" in " ".join(found.notes)
+    assert "people" not in ew.recommend(curves, at_least=0.1, on="worst").certainty

@@ -50,7 +50,7 @@ def test_curves_that_fall_are_not_bisected(name):
     answer = ew.recommend(curves, at_least=wish, on="worst")
     assert answer.choice.epsilon == epsilons[0]
     assert not answer.choice.holds_above
-    assert "do not raise epsilon blindly" in answer.reason
+    assert "not guaranteed at every larger epsilon: do not raise it blindly" in str(answer)
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "duchi"])  # which never falls into a ball inside
@@ -59,7 +59,8 @@ def test_balls_rise_with_epsilon(name):
     epsilons = np.linspace(0.5, 12, 24)
     rho = of_region(name, epsilons, 0.4, (0.15, 0.65))
     assert (np.diff(np.array(rho)[:, 0]) >= -1e-12).all()
-    answer = ew.recommend(exact_curves([name], epsilons, [rho]), at_least=float(rho[10][0]), on="worst")
+    curves, wish = exact_curves([name], epsilons, [rho]), float(rho[10][0])
+    answer = ew.recommend(curves, at_least=wish, on="worst", max_epsilon=12)
     assert answer.choice.epsilon == epsilons[10]
     assert answer.choice.holds_above
 
@@ -80,7 +81,7 @@ def test_mechanisms_that_the_intervals_cannot_tell_apart_are_named():
     answer = ew.recommend(exact_curves(["a", "b", "c"], [1, 2, 3], rho, width=0.02), at_least=0.9)
     assert answer.choice.mechanism == "a"
     assert answer.undecided == ("a", "b")
-    assert "cannot tell it apart from b" in answer.reason
+    assert "perhaps as good      b" in str(answer)
 
 
 def test_a_weaker_notion_is_chosen_only_where_no_stronger_one_fits():
@@ -103,12 +104,14 @@ def test_no_is_an_answer_with_a_reason():
     assert answer.choice is None
     assert answer.ceiling is None
     assert answer.epsilon_needed == pytest.approx(np.log(99))
-    for words in ("No mechanism is guaranteed", "at least 0.59", "4.595", "Try larger epsilons"):
-        assert words in str(answer)
+    assert str(answer).startswith("No: nothing asked about keeps the label of the worst record with probability 99 %")
+    assert "a at epsilon 2: 59" in str(answer)
+    assert "4.595" in " ".join(answer.notes)
     nearly = ew.recommend(curves, at_least=0.605)
-    assert "leave it open for a (up to 0.61" in nearly.reason
+    assert str(nearly).startswith("No: nothing asked about is guaranteed to keep 60.5 % of the labels at epsilon <= 4")
+    assert "leave it open for a (up to 0.61" in " ".join(nearly.notes)
     every = exact_curves(["a"], [1], [[[0.9]]], guarantees=((Approximate(1, 0.1, "record"),),))
-    assert "larger delta than you accept" in ew.recommend(every, at_least=0.5, delta=0.0).reason
+    assert "larger delta than you accept" in str(ew.recommend(every, at_least=0.5, delta=0.0))
 
 
 def test_a_choice_for_one_record_warns():
@@ -129,6 +132,10 @@ def test_a_choice_for_one_record_warns():
         ({"at_least": 0.9, "of": "accuracy"}, "pass the true labels as y"),
         ({"at_least": 0.9, "of": "speed"}, "of must be"),
         ({"at_least": 0.9, "delta": 2}, "delta must lie"),
+        ({"at_least": 0.9, "max_epsilon": 0}, "max_epsilon must be positive and finite"),
+        ({"at_least": 0.9, "max_epsilon": np.inf}, "max_epsilon must be positive and finite"),
+        ({"at_least": 0.9, "at_most_sure": 0.5}, r"at_most_sure must lie strictly between 0\.5 and 1"),
+        ({"at_least": 0.9, "at_most_sure": 0.9, "max_epsilon": 2}, "two ways to say one thing"),
     ],
 )
 def test_bad_wishes_are_refused(change, message):
@@ -181,7 +188,7 @@ def test_the_needed_epsilon_counts_the_admitted_delta():
     """With probability delta a raw record is sent: the ceiling rises, so less epsilon is needed."""
     curves = exact_curves(["i"], [2.0], [[[0.901]]], guarantees=((Approximate(2.0, 0.5, "record"),),))
     assert ew.recommend(curves, at_least=0.9).epsilon_needed < 2.0
-    assert "at delta 0.5" in ew.recommend(curves, at_least=0.94).reason
+    assert "at delta 0.5" in " ".join(ew.recommend(curves, at_least=0.94).notes)
 
 
 def test_no_ceiling_is_stated_for_accuracy():
@@ -193,7 +200,7 @@ def test_no_ceiling_is_stated_for_accuracy():
     assert answer.feasible
     assert answer.ceiling is None
     assert answer.epsilon_needed == 0
-    assert "eiling" not in answer.reason
+    assert "eiling" not in str(answer) + " ".join(answer.notes)
 
 
 def test_rivals_are_compared_by_the_total_of_the_record():
@@ -252,17 +259,17 @@ def test_a_label_that_cannot_change_is_promised_with_certainty(name, mechanisms)
     assert (curves.accuracy.upper[:, :, 1] == 0).all() or name == "linear"
     answer = ew.recommend(curves, at_least=1.0, on="worst")
     assert answer.choice.epsilon == 0.5
-    assert "the smallest epsilon asked about" in answer.reason
+    assert "smaller epsilons     may be enough, too" in str(answer)
 
 
 def test_a_label_that_can_change_is_never_promised_with_certainty():
     """Epsilon 700 flips with probability e^-700, which no double tells from 0: rounding, not the tolerance, decides."""
     curves = ew.stability(lambda Z: Z[:, 0] > 0.5, [[0.2]], sensitive=0, mechanisms="krr:k=2", epsilons=[700])
     assert curves.lower.item() < 1
-    answer = ew.recommend(curves, at_least=1.0)
+    answer = ew.recommend(curves, at_least=1.0, max_epsilon=700)
     assert not answer.feasible
-    assert "smaller tolerance" not in answer.reason
-    assert "only rounding" in answer.reason
+    assert "smaller tolerance" not in " ".join(answer.notes)
+    assert "only rounding" in " ".join(answer.notes)
     tree = DecisionTreeClassifier(max_depth=1).fit([[0.2], [0.8]], [0, 1])
     ceiling = ew.stability(tree, [[0.2]], sensitive=0, mechanisms="label_rr", epsilons=[60])
     assert ceiling.lower.item() < 1
@@ -271,26 +278,26 @@ def test_a_label_that_can_change_is_never_promised_with_certainty():
 def test_no_number_of_draws_promises_certainty():
     curves = ew.stability(lambda Z: Z[:, 0] > 5, [[0.2]], sensitive=0, mechanisms="pm", epsilons=[1], tolerance=0.05)
     answer = ew.recommend(curves, at_least=1.0)
-    assert "no number of draws" in answer.reason
-    assert "smaller tolerance" not in answer.reason
+    assert "no number of draws" in " ".join(answer.notes)
+    assert "smaller tolerance" not in " ".join(answer.notes)
 
 
 def test_an_average_above_the_ceiling_reads_as_no_contradiction():
     """Averages and promises to every input are told in sentences of their own."""
     curves = exact_curves(["pm"], [1, 2], [[[0.7], [0.95]]])
-    reason = ew.recommend(curves, at_least=0.919).reason
-    sentences = reason.split(". ")
-    assert any("on average over the records is at least 0.95" in sentence for sentence in sentences)
-    assert any("*every* input" in sentence and "0.880798" in sentence for sentence in sentences)
-    assert not any("average" in sentence and "every* input" in sentence for sentence in sentences)
-    assert "at least 0.9199" in ew.recommend(exact_curves(["pm"], [2], [[[0.91995]]]), at_least=0.9199).reason
+    found = ew.recommend(curves, at_least=0.919)
+    assert found.verdict[0] == "Yes: pm at epsilon 2 per record keeps at least 95 % of the labels."
+    assert any("*every* input" in note and "0.880798" in note for note in found.notes)
+    assert not any("average" in note and "every* input" in note for note in found.notes)
+    assert "at least 91.99 %" in str(ew.recommend(exact_curves(["pm"], [2], [[[0.91995]]]), at_least=0.9199))
 
 
 def test_no_delta_is_told_where_the_best_mechanism_is_pure():
     promises = (tuple(Pure(e, "record") for e in (1, 2)), tuple(Approximate(e, 1e-5, "record") for e in (1, 2)))
     curves = exact_curves(["pm", "g"], [1, 2], [[[0.5], [0.6]], [[0.4], [0.5]]], guarantees=promises)
-    assert "delta" not in ew.recommend(curves, at_least=0.9).reason
-    assert "delta" not in ew.recommend(curves, at_least=0.55).reason
+    assert "delta" not in str(ew.recommend(curves, at_least=0.9))
+    assert "delta" not in " ".join(ew.recommend(curves, at_least=0.9).notes)
+    assert "delta" not in " ".join(ew.recommend(curves, at_least=0.55).notes)
 
 
 def check_certainty(epsilons):
@@ -314,13 +321,20 @@ def test_what_an_epsilon_protects_is_told_and_rounded_up(epsilon):
         context.prec = 40
         truth = 100 / (1 + (-Decimal(epsilon)).exp())
     curves = exact_curves(["pm"], [epsilon], [[[0.95]]])
-    told = Decimal(re.search(r"at most ([\d.]+) % sure", ew.recommend(curves, at_least=0.9).reason)[1])
+    found = ew.recommend(curves, at_least=0.9, max_epsilon=60)
+    shown = Decimal(re.search(r"50 % -> at most ([\d.]+) %", str(found))[1])
+    assert truth <= shown < 100
+    assert shown - truth <= max(Decimal("0.01"), (100 - truth) / 10)
+    told = Decimal(re.search(r"at most ([\d.]+) % sure", " ".join(found.notes))[1])
     assert truth <= told <= truth + Decimal("1e-4")
     check_certainty(epsilon * np.random.default_rng(0).uniform(0.9, 1.1, 500))
     loose = exact_curves(["g"], [epsilon], [[[0.95]]], guarantees=((Approximate(epsilon, 0.5, "record"),),))
-    told = Decimal(re.search(r"at most ([\d.]+) % of the cases", ew.recommend(loose, at_least=0.9).reason)[1])
+    found = ew.recommend(loose, at_least=0.9, max_epsilon=60)
+    told = Decimal(re.search(r"at most ([\d.]+) % of the cases", " ".join(found.notes))[1])
     assert told >= truth + (100 - truth) / 2
-    assert "next to nothing" in ew.recommend(exact_curves(["pm"], [60], [[[0.95]]]), at_least=0.9).reason
+    nothing = ew.recommend(exact_curves(["pm"], [60], [[[0.95]]]), at_least=0.9, max_epsilon=60)
+    assert "next to nothing" in str(nothing)
+    assert "next to nothing" in " ".join(nothing.notes)
 
 
 def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
@@ -342,7 +356,7 @@ def test_every_mechanism_that_is_swapped_for_a_feature_is_told():
     assert "krr:k=7: x1 declares 5 values, which replace the 7 asked for" in told["krr:k=7"]
     assert "laplace_clipped:quantise=9: x1 declares 5 values, which replace the 9 asked for" in str(told)
     alone = ew.stability(model, [[1, 0.5]], mechanisms="pm", **settings)
-    assert swapped in ew.recommend(alone, at_least=0.1).reason
+    assert swapped in " ".join(ew.recommend(alone, at_least=0.1, max_epsilon=8).notes)
     split = ew.split_budget(model, [[1, 0.5]], sensitive=[0, 1], domain=settings["domain"], total=2.0)
     assert swapped in str(split)
 
@@ -386,7 +400,7 @@ def test_every_promise_is_told_of_the_mechanisms_that_keep_it(cli, tmp_path, mon
             f"h {later}: approximate LDP, epsilon 2, delta 0.00001 per record",
         }
         curves.save("c.json")
-        code, out, _ = cli("recommend", "c.json", "--at-least", "0.6")
+        code, out, _ = cli("recommend", "c.json", "--at-least", "0.6", "-v")
         assert code == 0
         for text in (str(curves), out):
             assert {line.strip() for line in text.splitlines() if " per record: " in line and " LDP" in line} == lines
@@ -402,12 +416,15 @@ def test_no_refusal_speaks_for_mechanisms_of_another_notion():
     """The ceiling and the needed epsilon are those of one delta; a mechanism left out for its delta is not denied."""
     promises = ((Pure(1, "record"),), (Approximate(1, 0.5, "record"),))
     curves = exact_curves(["pm", "g"], [1], [[[0.5]], [[0.85]]], guarantees=promises)
-    strict = ew.recommend(curves, at_least=0.8, delta=0.0).reason
-    assert strict.startswith("No mechanism with a delta that you accept is guaranteed to reach")
-    assert "for epsilon 1 per record." in strict
-    assert "at epsilon 1 per record no pure mechanism can promise more than 0.731059" in strict
-    assert "at least epsilon 1.386 per record of a pure mechanism" in strict
-    assert "at epsilon 1 and delta 0.5 per record no mechanism can promise" in ew.recommend(curves, at_least=0.8).reason
+    strict = ew.recommend(curves, at_least=0.8, delta=0.0)
+    assert strict.verdict[0] == "No: nothing asked about keeps 80 % of the labels at epsilon <= 4 per record."
+    assert strict.closest.mechanism == "pm"
+    told = " ".join(strict.notes)
+    assert "Nothing was asked that protects so much of g" not in told  # it is the delta that is not accepted
+    assert "at epsilon 1 per record no pure mechanism can promise more than 0.731059" in told
+    assert "at least epsilon 1.386 per record of a pure mechanism" in told
+    loose = " ".join(ew.recommend(curves, at_least=0.8).notes)
+    assert "at epsilon 1 and delta 0.5 per record no mechanism can promise" in loose
     with pytest.raises(ValueError, match=r"epsilon 3 is none of the grid; the curves hold epsilon 1$"):
         curves.sentence("pm", 3, 0)
 
@@ -439,3 +456,47 @@ def test_no_probability_below_one_is_called_certain():
     for value in (1 - 1e-7, 1 - 1e-12, np.nextafter(1, 0)):
         assert outward(np.array(value), 0.0).lower < 1
         assert outward(np.array(1 - value), 0.0).upper > 0
+
+
+def test_a_yes_has_two_sides():
+    """What keeps enough only where it protects too little is told, never recommended."""
+    curves = exact_curves(["pm", "sw"], [1, 2, 4, 8], [[[0.5], [0.6], [0.7], [0.95]], [[0.5], [0.6], [0.72], [0.9]]])
+    found = ew.recommend(curves, at_least=0.9)
+    assert not found.feasible
+    assert (found.choice, found.choices, found.beyond.mechanism, found.beyond.epsilon) == (None, (), "pm", 8)
+    assert (found.closest.mechanism, found.closest.epsilon, found.max_epsilon) == ("sw", 4, 4)
+    assert found.verdict[0].startswith("No: nothing asked about keeps")
+    assert "  it would take        pm at epsilon 8: attacker 50 % -> at most 99.97 %" in found.verdict
+    allowed = ew.recommend(curves, at_least=0.9, max_epsilon=8)
+    assert (allowed.feasible, allowed.choice.epsilon, allowed.beyond) == (True, 8, None)
+    with pytest.raises(ValueError, match="nothing to write into a policy"):
+        found.policy()
+
+
+@pytest.mark.parametrize(("sure", "epsilon"), [(0.74, 1), (0.89, 2), (0.983, 4), (0.98, 2), (0.7, None)])
+def test_how_sure_an_attacker_may_get_is_another_way_to_say_it(sure, epsilon):
+    curves = exact_curves(["pm"], [1, 2, 4], [[[0.9], [0.93], [0.95]]])
+    wanted = {1: 0.9, 2: 0.93, 4: 0.95, None: 0.9}[epsilon]
+    found = ew.recommend(curves, at_least=wanted, at_most_sure=sure)
+    assert (found.choice.epsilon if found.feasible else None) == epsilon
+    if epsilon == 2 and sure == 0.98:
+        assert not ew.recommend(curves, at_least=0.95, at_most_sure=sure).feasible
+    loose = exact_curves(["g"], [1], [[[0.9]]], guarantees=((Approximate(1, 0.1, "record"),),))
+    certain = 1 - (1 - 0.1) / (1 + np.e)  # (e + delta) / (e + 1)
+    assert ew.recommend(loose, at_least=0.9, at_most_sure=certain + 1e-9).feasible
+    assert not ew.recommend(loose, at_least=0.9, at_most_sure=certain - 1e-9).feasible
+
+
+def test_a_verdict_fits_a_screen():
+    """Six lines of eighty letters, whatever is said."""
+    rng = np.random.default_rng(0)
+    names = ["pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr"]
+    for width in (0.0, 0.05):
+        for at_least in (0.55, 0.9, 0.99):
+            rho = np.sort(rng.uniform(0.5, 1, (6, 7, 30)), axis=1)
+            curves = exact_curves(names, [0.5, 1, 2, 3, 4, 6, 8], rho, width=width)
+            for on in ("average", "worst"):
+                found = ew.recommend(curves, at_least=at_least, on=on)
+                assert len(found.verdict) <= 6
+                assert max(map(len, (*found.verdict[1:], found.certainty))) <= 80
+                assert len(found.verdict[0]) <= 110

@@ -332,7 +332,7 @@ def test_one_epsilon_per_record_is_told_saved_and_loaded(tmp_path):
     assert document["epsilons_per_record"] == [2.5]
     assert str(Curves.from_dict(document)) == str(curves)
     found = ew.recommend(curves, at_least=0.5)
-    assert "per feature" not in found.reason
+    assert "per feature" not in str(found) + " ".join(found.notes)
     with pytest.raises(ValueError, match="about a policy"):
         found.policy(RANGES)
 

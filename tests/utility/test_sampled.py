@@ -104,7 +104,7 @@ def test_the_natural_counterexample_falls_with_epsilon():
     known = np.array([[0.8834, 0.7636, 0.7067], [0.9781, 0.8274, 0.9301]])
     assert (curves.lower[..., 0] - 5e-4 <= known).all()  # the figures are printed to four digits, the fit may differ
     assert (known <= curves.upper[..., 0] + 5e-4).all()
-    answer = ew.recommend(curves, at_least=0.85, on="worst")
+    answer = ew.recommend(curves, at_least=0.85, on="worst", max_epsilon=30)
     assert answer.choice.epsilon == 30
     assert not answer.choice.holds_above
 

@@ -429,11 +429,11 @@ def test_it_is_recommended_in_plain_words():
     _, _, curves = beside("krr:k=2", "tailored")
     found = ew.recommend(curves, at_least=0.7)
     assert found.choice.mechanism == "tailored"
-    for told in ("Use tailored: pure LDP, epsilon 2 per record.", "clients run this policy",
+    for told in ("tailored: pure LDP, epsilon 2 per record.", "clients run this policy",
                  "says little beyond its label", "holds the classifier itself", "records unlike the public ones",
                  "statistics of single features", "known of these records alone"):  # fmt: skip
-        assert told in found.reason
-    assert "For people like those" not in found.reason
+        assert told in " ".join(found.notes)
+    assert "people like them" not in found.certainty
     with pytest.raises(
         ValueError, match=r"ew\.tailor\(model, X, sensitive=.*epsilon=2\), or epsworth tailor, writes it"
     ):
@@ -452,8 +452,8 @@ def test_the_average_is_never_recommended_silently():
         )  # fmt: skip
     found = ew.recommend(curves, at_least=0.8)
     assert found.choice.mechanism == "tailored:wish=average,surrogate=tree:32"
-    assert "100 % of these records what is sent does not depend on what is sensitive" in found.reason
-    assert "tailored:surrogate" not in found.reason
+    assert "100 % of these records what is sent does not depend on what is sensitive" in " ".join(found.notes)
+    assert "tailored:surrogate" not in " ".join(found.notes)
 
 
 # ------------------------------------------------------------------------------------------- policies

@@ -179,12 +179,12 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
 
 def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
     """Return the question of ``recommend`` as a study that lies at a destination."""
-    from epsworth.studies.study import Study
+    from epsworth.studies.study import WANTED, Study
 
     folder = destination.absolute().parent
     names = {"model": model, "table": table, "domain": given["domain"]}
     service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
-    same = ("target", "sep", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")
+    same = (set(WANTED) - {"on"}) | {"target", "sep", "method", "over", "confidence", "tolerance", "quantise", "seed"}
     return Study(
         **{name: _from(folder, one) for name, one in names.items()},
         sensitive=loaded.names,

@@ -12,26 +12,25 @@ from epsworth.extras import needed
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for epsworth-demo.json and epsworth-demo.png.")] = Path("."),
+    out: Annotated[Path, typer.Option(help="Folder for the page, the picture and the numbers.")] = Path("."),
 ) -> None:
     """Tell the whole story on shipped data."""
-    picture, document = out / "epsworth-demo.png", out / "epsworth-demo.json"
+    page, picture, document = (out / f"epsworth-demo.{kind}" for kind in ("html", "png", "json"))
     needed("polars", "files,plot", "the demo")
     options.check_outputs(str(document), picture)
+    options.check_page(page)
 
-    from epsworth.demo import AT_LEAST, RANGES, SENSITIVE, stories
+    from epsworth.demo import AT_LEAST, RANGES, stories
     from epsworth.files import check_distinct
+    from epsworth.reports import report
     from epsworth.utility.figures import plot_curves
 
-    check_distinct(document=document, picture=picture)
+    check_distinct(document=document, picture=picture, page=page)
 
     screen = show.console()
-    ranges = ", ".join(f"{f.name} in {f.lower:g}..{f.upper:g}" for f in RANGES.features)
-    screen.print("[bold]What is an epsilon worth?[/bold]")
-    screen.print(
-        "Patients query a breast-cancer classifier, but perturb two of its five measurements first "
-        f"({' and '.join(SENSITIVE)}; public ranges {ranges}). How often does the diagnosis stay?\n"
-    )
+    names = " and ".join(one.name for one in RANGES.features)
+    screen.print(f"[bold]What is an epsilon worth?[/bold] Patients perturb {names} before")
+    screen.print(f"they query a classifier of breast cancer. Do {AT_LEAST:.0%} of the diagnoses stay?")
     done: dict[str, float] = {}
     with options.progress_bar("asking two classifiers") as progress:
 
@@ -41,16 +40,14 @@ def demo(
 
         found = stories(step)
     for story in found:
-        screen.rule(story.title, align="left")
-        show.print_curves(story.curves, ["average", "worst"])
-        show.print_facts(story.curves)
         screen.print()
-        for title, answer in (
-            ("on average, feature by feature", story.on_average),
-            ("for the worst record, feature by feature", story.for_the_worst),
-            ("for the worst record, with a policy made for this model", story.made_for_it),
-        ):
-            screen.print(f"[bold]Keep {AT_LEAST:.0%} of the labels {title}?[/bold] {answer.reason}\n")
+        screen.rule(story.title, align="left")
+        screen.print("\n".join(story.on_average.verdict), markup=False)
+        screen.print("\n".join(story.made_for_it.verdict), markup=False)
+        show.print_curves(story.curves, "average")
+        screen.print(story.on_average.certainty, markup=False)
     show.write_json(str(document), {"stories": [story.to_dict() for story in found]})
     plot_curves({story.title: story.curves for story in found}, picture)
-    screen.print(f"Wrote {document} and {picture}.")
+    report(found[-1].curves, at_least=AT_LEAST, command="epsworth demo").save(page)
+    screen.print(f"\nWrote {page} (open it in a browser), {picture.name} and {document.name}.", soft_wrap=True)
+    show.suggest("recommend", "MODEL", "TABLE", "-s", "FEATURE", why="the same for a classifier of yours")

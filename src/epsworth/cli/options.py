@@ -49,7 +49,7 @@ Sep = Annotated[
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Tell what columns were taken for that nothing declares.")
+    bool, typer.Option("--verbose", "-v", help="Tell all: notes, promises, cost, columns that nothing declares.")
 ]
 Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
@@ -125,6 +125,14 @@ Passing = Annotated[
     ),
 ]
 PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recommend --policy writes it.")]
+AtLeast = Annotated[float, typer.Option(help="The least share of labels to keep, in (0, 1].")]
+MaxEpsilon = Annotated[
+    float | None,
+    typer.Option(help="The largest epsilon per record to accept.", show_default="4: certainty of at most 98.21 %"),
+]
+AtMostSure = Annotated[
+    float | None, typer.Option(help="The same by how sure an attacker may get of one of two values, such as 0.9.")
+]
 Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
 Cluster = Annotated[
     str | None,

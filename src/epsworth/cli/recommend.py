@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,9 @@ def recommend(
         ),
     ],
     table: Annotated[Path | None, options.RECORDS] = None,
-    at_least: Annotated[float, typer.Option(help="The least stability or accuracy, in (0, 1].")] = 0.9,
+    at_least: options.AtLeast = 0.9,
+    max_epsilon: options.MaxEpsilon = None,
+    at_most_sure: options.AtMostSure = None,
     on: Annotated[str, typer.Option(help="average, worst, or a row number (a choice per record leaks).")] = "average",
     of: Annotated[str, typer.Option(help="stability, or accuracy (needs --target).")] = "stability",
     delta: Annotated[float | None, typer.Option(help="Largest total delta per record to accept; 0: pure only.")] = None,
@@ -53,7 +56,9 @@ def recommend(
         bool, typer.Option("--recheck", help="Analyse the policy as well, as clients will release under it.")
     ] = False,
 ) -> None:
-    """Find the smallest epsilon that keeps at least so many labels.
+    """Find the smallest epsilon that keeps enough labels.
+
+    The answer is yes only where a release protects enough, too: see --max-epsilon.
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
@@ -74,7 +79,7 @@ def recommend(
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     columns = options.passing_columns(passing, policy)
     view = view_asked(on)
-    check_choice(at_least, of, delta)
+    check_choice(at_least, of, delta, max_epsilon, at_most_sure)
     if table is None:
         if is_address(source) or (source.suffix != ".json" and not source.is_dir()):
             raise ValueError(
@@ -94,7 +99,9 @@ def recommend(
         curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
     if table is None and source.is_dir() and (plot is not None or report is not None):
         raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
-    found = choose(curves, at_least=at_least, on=view, of=of, delta=delta)  # type: ignore[arg-type]  # checked there
+    found = choose(
+        curves, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,  # type: ignore[arg-type]  # checked there
+    )  # fmt: skip
     again = handed = None
     if policy is not None and found.feasible:
         if loaded is not None and found.choice is not None and found.choice.tailored:
@@ -119,16 +126,13 @@ def recommend(
         if loaded is not None:
             around, cut = surroundings(context.params, loaded, curves, found, None)
             interrupted, beside = interrupted or cut, beside_curves(around)
-        write_page(report, curves, found, delta, around, loaded)
+        write_page(report, curves, found, around, loaded)
     released = {} if again is None else {"released": again.to_dict()}
     if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **beside, **released}):
         leave_if(interrupted)
         return
-    show.print_curves(curves, [view], of=found.of)
-    show.print_facts(curves)
+    show.print_answer(curves, found, context.params["verbose"])
     out = show.console()
-    out.print()
-    out.print(found.reason, style="bold" if found.feasible else "bold yellow")
     if policy is not None and handed is not None:
         show.print_policy(policy, handed)
     elif policy is not None:
@@ -169,7 +173,9 @@ def view_asked(on: str) -> str | int:
     return on
 
 
-def check_choice(at_least: float, of: str, delta: float | None) -> None:
+def check_choice(
+    at_least: float, of: str, delta: float | None, max_epsilon: float | None, at_most_sure: float | None
+) -> None:
     """Refuse a choice that nothing can answer."""
     if not 0 < at_least <= 1:
         raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
@@ -177,9 +183,30 @@ def check_choice(at_least: float, of: str, delta: float | None) -> None:
         raise ValueError(f"--of must be stability or accuracy, got {of!r}")
     if delta is not None and not 0 <= delta <= 1:
         raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
+    if max_epsilon is not None and at_most_sure is not None:
+        raise ValueError("--max-epsilon and --at-most-sure are two ways to say one thing; keep one")
+    if max_epsilon is not None and not 0 < max_epsilon < math.inf:
+        raise ValueError(f"--max-epsilon must be positive and finite, got {max_epsilon:g}")
+    if at_most_sure is not None and not 0.5 < at_most_sure < 1:
+        raise ValueError(f"--at-most-sure must lie strictly between 0.5 and 1, got {at_most_sure:g}")
 
 
-CHOICES = {"source", "table", "verbose", "at_least", "on", "of", "delta", "json", "plot", "policy", "passing", "report"}
+CHOICES = {
+    "source",
+    "table",
+    "verbose",
+    "at_least",
+    "max_epsilon",
+    "at_most_sure",
+    "on",
+    "of",
+    "delta",
+    "json",
+    "plot",
+    "policy",
+    "passing",
+    "report",
+}
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

@@ -35,14 +35,18 @@ def report(
     on: Annotated[str | None, typer.Option(help="average, worst, or a row number (a choice per record leaks).")] = None,
     of: Annotated[str | None, typer.Option(help="stability, or accuracy.")] = None,
     delta: Annotated[float | None, typer.Option(help="Largest total delta per record to accept; 0: pure only.")] = None,
+    max_epsilon: options.MaxEpsilon = None,
+    at_most_sure: options.AtMostSure = None,
 ) -> None:
     """Write a result as a page: one file, which asks for nothing and can be sent to anyone who may see the table."""
     from epsworth.reports import report_file
 
     options.check_page(output)
-    check_choice(0.9 if at_least is None else at_least, of or "stability", delta)
+    check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
     view = None if on is None else view_asked(on)
-    report_file(result, at_least=at_least, on=view, of=of, delta=delta).save(output)
+    report_file(
+        result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure
+    ).save(output)
     show.console().print(f"Page: {output}", markup=False, soft_wrap=True)
 
 
@@ -55,7 +59,6 @@ def write_page(
     path: Path | None,
     curves: Curves,
     found: Recommendation | None = None,
-    delta: float | None = None,
     around: Surroundings | None = None,
     loaded: asking.Inputs | None = None,
 ) -> None:
@@ -68,8 +71,7 @@ def write_page(
     if loaded is not None:  # else the curves were: whatever computed them, it was not this run
         beside["origins"] = {**loaded.origins, "Versions": told(versions())}
     if found is not None:
-        asked = {"at_least": found.at_least, "on": found.on, "of": found.of}
-        report(curves, **asked, delta=delta, **beside).save(path)  # type: ignore[arg-type]  # its own fields
+        report(curves, **found.asked, **beside).save(path)
     else:
         on = "average" if len(curves.labels) > 1 else "worst"
         report(curves, on=on, **beside).save(path)

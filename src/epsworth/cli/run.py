@@ -43,6 +43,7 @@ def run(
         bool, typer.Option("--send", help="Let records be sent to the address that the study names as its model.")
     ] = False,
     cache: services.Cache = None,
+    verbose: options.Verbose = False,
 ) -> None:  # fmt: skip
     """Answer a study file: ask its question, recommend, and keep what was read, by which versions.
 
@@ -76,7 +77,7 @@ def run(
     told = show.told(output, found.to_dict)  # first: all else can be made of it again
     _write(found, policy, plot, report)
     if not told:
-        _tell(found, study, output, policy)
+        _tell(found, study, output, policy, verbose)
     leave_if(found.curves.stopped and going.interrupted)
 
 
@@ -122,14 +123,11 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
         study_page(found, command_line()).save(report)
 
 
-def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None) -> None:
+def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None, verbose: bool) -> None:
     from epsworth.release import Policy
 
     made, out = found.recommendation, show.console()
-    show.print_curves(found.curves, [made.on], of=made.of)
-    show.print_facts(found.curves)
-    out.print()
-    out.print(made.reason, style="bold" if made.feasible else "bold yellow", markup=False)
+    show.print_answer(found.curves, made, verbose)
     if found.study.seed is None:
         out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
     if policy is not None and found.policy is not None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epsworth.rounding import round_down, round_up, show_down, show_up
+from epsworth.rounding import round_down, show_down, show_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from epsworth.arrays import Floats
     from epsworth.release import Policy
     from epsworth.utility.curves import Curves, Quantity
+    from epsworth.utility.recommendation import Recommendation
 
-BLOCKS = "▁▂▃▄▅▆▇█"
 MOST_COLUMNS = 8
 
 
@@ -28,7 +27,7 @@ def console() -> Console:
     """Return the console for standard output."""
     from rich.console import Console
 
-    narrow = None if sys.stdout.isatty() else 110  # a pipe has no width of its own
+    narrow = None if sys.stdout.isatty() else 80  # a pipe has no width of its own
     return Console(highlight=False, width=narrow)
 
 
@@ -42,38 +41,69 @@ def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> 
     return made
 
 
-def small_curve(values: Sequence[float]) -> str:
-    """Draw values in [0, 1] as blocks, rounded down.
-
-    Examples
-    --------
-    >>> small_curve([0, 0.5, 0.99])
-    '▁▅█'
-    """
-    return "".join(BLOCKS[min(int(value * len(BLOCKS)), len(BLOCKS) - 1)] for value in values)
-
-
-def print_curves(curves: Curves, views: Sequence[str | int], of: Quantity = "stability") -> None:
-    """Print one table of guaranteed values per view, as many columns as the terminal has room for."""
-    from epsworth.utility.views import view_of
-
+def print_answer(curves: Any, found: Recommendation, verbose: bool = False) -> None:
+    """Print a verdict, the table that it comes from, and of whom it holds; everything else where that is asked for."""
     out = console()
-    names, curve = max(map(len, curves.mechanisms)), len(curves.epsilons)
-    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names - curve - 2) // 7)))
-    what = "label stability" if of == "stability" else of
-    for view in views:
-        lower, upper = curves.select(view, of)
-        title = f"{what}, {view_of(view, len(curves.labels))}"
-        out.print(f"[bold]{title}, by ε per record[/bold] ({_width(curves, lower, upper)})")
-        heads = [f"ε={show_up(curves.epsilons[e])}" for e in shown]
-        found = table("mechanism", *heads, "curve", left=("mechanism", "curve"))
-        for column in found.columns[1:-1]:
-            column.min_width = 5
-        for m, name in enumerate(curves.mechanisms):
-            numbers = [f"{round_down(float(lower[m, e])):.3f}" for e in shown]
-            found.add_row(name, *numbers, small_curve(lower[m].tolist()))
-        out.print(found)
+    for i, line in enumerate(found.verdict):
+        out.print(line, style=("bold" if found.feasible else "bold yellow") if i == 0 else None, markup=False)
+    out.print()
+    print_curves(curves, found.on, of=found.of)
+    out.print(found.certainty, markup=False)
+    if verbose:
+        print_more(curves, found.notes, [found.on], found.of)
+
+
+def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False) -> None:
+    """Print what is kept, the table that it comes from, and of whom it holds; everything else where it is asked for."""
+    from epsworth.utility.wording import kept
+
+    lines, certainty = kept(curves)
+    out = console()
+    for i, line in enumerate(lines):
+        out.print(line, style="bold" if i == 0 else None, markup=False)
+    shown = [view for view in views if view not in ("average", "worst")] + views_of(curves)[:1]
+    for view in shown:
         out.print()
+        print_curves(curves, view)
+    if curves.accuracy is not None:
+        out.print()
+        print_curves(curves, shown[-1], of="accuracy")
+    out.print(certainty, markup=False)
+    if verbose:
+        print_more(curves, (), shown)
+
+
+def print_more(curves: Curves, notes: Sequence[str], shown: Sequence[str | int], of: Quantity = "stability") -> None:
+    """Print all that is known besides: other views, people like the records, promises, notes, cost."""
+    out = console()
+    out.print()
+    for view in [view for view in views_of(curves) if view not in shown]:
+        print_curves(curves, view, of=of)
+        out.print()
+    print_population(curves, of)
+    for note in notes:
+        out.print(note, markup=False)
+    print_facts(curves)
+
+
+def print_curves(curves: Curves, view: str | int, of: Quantity = "stability") -> None:
+    """Print a table of guaranteed values, as many columns as the terminal has room for."""
+    out, what = console(), _kept(view, of)
+    names = max(map(len, (what, *curves.mechanisms)))
+    shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 7)))
+    lower, _ = curves.select(view, of)
+    found = table(what, *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=(what,))
+    for column in found.columns[1:]:
+        column.min_width = 5
+    for m, name in enumerate(curves.mechanisms):
+        found.add_row(name, *(f"{round_down(float(lower[m, e])):.3f}" for e in shown))
+    out.print(found)
+
+
+def _kept(view: str | int, of: Quantity) -> str:
+    """Name what a table holds: the least that is guaranteed."""
+    what = "kept" if of == "stability" else "right"
+    return {"average": f"{what} on average", "worst": f"{what}, worst record"}.get(str(view), f"{what}, record {view}")
 
 
 def print_population(curves: Curves, of: Quantity = "stability") -> None:
@@ -106,17 +136,12 @@ def _what_numbers_are(curves: Curves) -> str:
     return f"Numbers are guaranteed lower bounds; the bounds of this answer hold together with {sure} % confidence."
 
 
-def _width(curves: Curves, lower: Floats, upper: Floats) -> str:
-    half = float((upper - lower).max()) / 2
-    return "exact" if half < 1e-9 else f"half-width at most {round_up(half):g}"
-
-
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
     out = console()
     out.print(f"ε is per record, of {', '.join(curves.features)} together.")
     for promised in curves.promises():
-        out.print(f"  {promised}")
+        out.print(f"  {promised}", soft_wrap=True)
     for meant in meanings(curves):
         out.print(meant)
     out.print(_what_numbers_are(curves))

@@ -169,8 +169,9 @@ def _print(made: Tailored, curves: Curves | None, *, declared: bool) -> None:
     if not declared:
         out.print("Ranges and categories are those in the table: declare with --domain what people may hold besides.")
     if curves is not None:
-        out.print()
-        show.print_curves(curves, show.views_of(curves))
+        for view in show.views_of(curves):
+            out.print()
+            show.print_curves(curves, view)
 
 
 def _curves(made: Tailored, asked: asking.Inputs, epsilon: Decimal) -> Curves:

@@ -68,11 +68,7 @@ def utility(
     if show.told(json, lambda: curves.to_dict() | beside_curves(around)):
         leave_if(interrupted)
         return
-    show.print_curves(curves, views)
-    if curves.accuracy is not None:
-        show.print_curves(curves, views[:1], of="accuracy")
-    show.print_population(curves)
-    show.print_facts(curves)
+    show.print_kept(curves, views, context.params["verbose"])
     if policy is not None:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:

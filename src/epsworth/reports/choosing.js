@@ -10,11 +10,11 @@ function unfold(data) {
   return data;
 }
 
-/** Return the recommended point: strongest notion, then least epsilon per record, least delta, highest guarantee. */
+/** Return the recommended point, among those that protect enough: strongest notion, then least epsilon per record, least delta, highest guarantee. */
 function choose(data, view, target) {
   let best = null;
   data.names.forEach((_, m) => {
-    const e = view.lower[m].findIndex((lower, at) => lower >= target && data.deltas[m][at] <= data.delta);
+    const e = view.lower[m].findIndex((lower, at) => lower >= target && data.accepted[m][at] === "1");
     if (e >= 0 && (best === null || before(data, view, [m, e], best))) best = [m, e];
   });
   return best;
@@ -37,7 +37,7 @@ function affordable(data, total) {
   return data.totals.map((row, m) => {
     let best = null;
     row.forEach((own, e) => {
-      const fits = own <= total && data.deltas[m][e] <= data.delta;
+      const fits = own <= total && data.admitted[m][e] === "1";
       if (fits && (best === null || own > row[best])) best = e;
     });
     return best === null ? null : [m, best];

@@ -94,8 +94,6 @@ class Shown:
     ----------
     found : Recommendation
         What was asked for and chosen.
-    delta : float
-        The largest that is admitted per record.
     populations : mapping from quantities to Population
         Of the epsilons shown; empty where nothing can be said.
     at : ndarray
@@ -104,7 +102,6 @@ class Shown:
 
     curves: Curves
     found: Recommendation
-    delta: float
     populations: Mapping[Quantity, Population]
     at: NDArray[np.intp]
 
@@ -113,7 +110,6 @@ class Shown:
         cls,
         curves: Curves,
         found: Recommendation,
-        delta: float,
         populations: Mapping[Quantity, Population] | None = None,
     ) -> Shown:
         """Choose the epsilons that fit on a page, that of the choice among them."""
@@ -134,7 +130,7 @@ class Shown:
             populations = {of: curves.population(of, at=at.tolist()) for of in cls._held(curves) if enough}
         else:
             populations = {of: _at(one, at) for of, one in populations.items()}
-        return cls(curves, found, delta, populations, at)
+        return cls(curves, found, populations, at)
 
     @staticmethod
     def _held(curves: Curves) -> tuple[Quantity, ...]:
@@ -177,7 +173,13 @@ class Shown:
     @cached_property
     def admitted(self) -> NDArray[np.bool_]:
         """Which points are accepted, by their delta."""
-        return np.array([[promise.delta <= self.delta for promise in row] for row in self.promises])
+        delta = 1.0 if self.found.delta is None else self.found.delta
+        return np.array([[promise.delta <= delta for promise in row] for row in self.promises])
+
+    @cached_property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which points protect as much as was asked for."""
+        return np.array([[self.found.accepts(promise) for promise in row] for row in self.promises])
 
     @cached_property
     def totals(self) -> Floats:
@@ -217,10 +219,11 @@ class Shown:
         return int(Decimal(repr(self.found.at_least)).scaleb(self.digits).to_integral_value(ROUND_CEILING))
 
     def top(self, view: View) -> tuple[int, int] | None:
-        """Return the point with the highest guarantee among those admitted."""
+        """Return the point with the highest guarantee among those accepted, else among those admitted."""
         if not self.admitted.any():
             return None
-        lower = np.where(self.admitted, view.bounds.lower, -1.0)
+        among = self.accepted if self.accepted.any() else self.admitted
+        lower = np.where(among, view.bounds.lower, -1.0)
         m, e = np.unravel_index(int(lower.argmax()), lower.shape)
         return int(m), int(e)
 
@@ -255,7 +258,8 @@ class Shown:
             "totals": np.searchsorted(budgets, self.totals).tolist(),
             "kinds": kinds,
             "promises": [[kinds.index(self._kind(promise)) for promise in row] for row in self.promises],
-            "delta": self.delta,
+            "admitted": _bits(self.admitted),
+            "accepted": _bits(self.accepted),
             "stops": self.stops,
             "caps": units(np.array(self.caps), digits, upwards=True),
             "targets": self.targets,
@@ -299,6 +303,10 @@ def _rank(share: int, count: int) -> int:
     (0, 2, 0)
     """
     return count + (-share * count // 100)
+
+
+def _bits(points: NDArray[np.bool_]) -> list[str]:
+    return ["".join("01"[int(one)] for one in row) for row in points]
 
 
 def _at(found: Population, at: NDArray[np.intp]) -> Population:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,19 @@ class Question:
     on: str | int | None = None
     of: str | None = None
     delta: float | None = None
+    max_epsilon: float | None = None
+    at_most_sure: float | None = None
+
+    def over(self, said: Mapping[str, Any]) -> Question:
+        """Return this question, and what a file says where it is silent."""
+        given = {name: getattr(self, name) for name in WANTED if getattr(self, name) is not None}
+        if given.keys() & LIMITS:
+            said = {name: value for name, value in said.items() if name not in LIMITS}
+        return Question(**{**said, **given})
+
+
+WANTED = tuple(field.name for field in fields(Question))
+LIMITS = {"max_epsilon", "at_most_sure"}  # of which one is given
 
 
 def report(
@@ -46,6 +59,8 @@ def report(
     on: str | int = "average",
     of: str = "stability",
     delta: float | None = None,
+    max_epsilon: float | None = None,
+    at_most_sure: float | None = None,
     command: str | None = None,
     surroundings: Surroundings | None = None,
     origins: Mapping[str, str] | None = None,
@@ -59,7 +74,7 @@ def report(
     ----------
     result : Curves, Policy or Tailored
         From `stability`; a policy alone, of which the page says what it promises and sends; or what `tailor` made.
-    at_least, on, of, delta
+    at_least, on, of, delta, max_epsilon, at_most_sure
         What is wanted of curves, as for `recommend`; readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
@@ -102,7 +117,7 @@ def report(
         return report_document(document_of(result), command=command)
     document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
-    asked = Question(at_least, on, of, delta)
+    asked = Question(at_least, on, of, delta, max_epsilon, at_most_sure)
     return _of_curves(result, asked, content, command, document.get("population"), surroundings, origins)
 
 
@@ -113,6 +128,8 @@ def report_file(
     on: str | int | None = None,
     of: str | None = None,
     delta: float | None = None,
+    max_epsilon: float | None = None,
+    at_most_sure: float | None = None,
 ) -> Page:
     """Return the page of a file that --json wrote, or of a policy; see `report`.
 
@@ -121,7 +138,7 @@ def report_file(
     path : str or Path
         A policy (``.toml``), or JSON of `utility`, `recommend`, `run`, `tailor`, `noise`, `privatize`, `profile`,
         `learn plan` or `learn fit`.
-    at_least, on, of, delta
+    at_least, on, of, delta, max_epsilon, at_most_sure
         As for `report`; by default what the file itself asks.
 
     Raises
@@ -144,7 +161,7 @@ def report_file(
     path = file_named(path)
     if path.suffix.lower() == ".toml":
         with reading(path, "policy", most=RESULT_BYTES) as content:
-            _nothing_asked(Question(at_least, on, of, delta))
+            _nothing_asked(Question(at_least, on, of, delta, max_epsilon, at_most_sure))
             text = content.decode()
             return policy_page(Policy.from_toml(text), Origin.of(content, None), text)
     with reading(path, "result file", most=RESULT_BYTES) as content:
@@ -152,7 +169,7 @@ def report_file(
         for fits, page in RESULTS.values():
             if isinstance(document, Mapping) and fits(document):
                 with damaged():
-                    return page(document, Question(at_least, on, of, delta), content)
+                    return page(document, Question(at_least, on, of, delta, max_epsilon, at_most_sure), content)
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
 
 
@@ -167,25 +184,16 @@ def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
 
 
 def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    """Ask the curves again what the file asked them; the delta that was admitted is the one that gives its choice."""
+    """Ask the curves again what the file asked them."""
     made, held = document["recommendation"], document["curves"]
     curves = Curves.from_dict(held)
     try:
-        said = {name: made[name] for name in ("at_least", "on", "of")}
-        choice = made["choice"]
-        wanted = None if choice is None else (choice["mechanism"], choice["epsilon_per_record"])
-        limits = [None, 0.0 if choice is None else choice["delta_per_record"], 0.0]
+        said = {name: made[name] for name in WANTED}
     except (KeyError, TypeError) as error:
         raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
-    if asked == Question():
-        for delta in limits:
-            found = _chosen(curves, Question(**said, delta=delta)).choice
-            if wanted == (None if found is None else (found.mechanism, found.guarantee.epsilon)):
-                asked = Question(delta=delta)
-                break
-    given = {name: getattr(asked, name) for name in said if getattr(asked, name) is not None}
-    asked = Question(**(said | given), delta=asked.delta)
-    return _of_curves(curves, asked, content, None, held.get("population"), _surroundings(document))
+    if said["at_most_sure"] is not None:
+        said["max_epsilon"] = None  # follows from it
+    return _of_curves(curves, asked.over(said), content, None, held.get("population"), _surroundings(document))
 
 
 def _study_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
@@ -202,11 +210,8 @@ def study_page(result: StudyResult, command: str | None = None) -> Page:
 def _of_study(
     result: StudyResult, asked: Question, content: bytes, command: str | None = None, population: Any = None
 ) -> Page:
-    own = {name: getattr(result.study, name) for name in ("at_least", "on", "of", "delta")}
-    given = {name: getattr(asked, name) for name in own if getattr(asked, name) is not None}
-    return _of_curves(
-        result.curves, Question(**(own | given)), content, command, population, result.surroundings, result.origins()
-    )
+    asked, origins = asked.over(result.study.wanted), result.origins()
+    return _of_curves(result.curves, asked, content, command, population, result.surroundings, origins)
 
 
 def _of_curves(
@@ -214,9 +219,7 @@ def _of_curves(
     surroundings: Surroundings | None = None, origins: Mapping[str, str] | None = None,
 ) -> Page:  # fmt: skip
     found = _chosen(curves, asked)
-    shown = Shown.of(
-        curves, found, 1.0 if asked.delta is None else asked.delta, _populations(curves, found, population)
-    )
+    shown = Shown.of(curves, found, _populations(curves, found, population))
     origin = Origin.of(content, command, more=tuple((origins or {}).items()))
     return utility_page(shown, origin, packed(content), surroundings)
 
@@ -230,6 +233,8 @@ def _chosen(curves: Curves, asked: Question) -> Recommendation:
             on=asked.on if asked.on is not None else "average" if len(curves.labels) > 1 else "worst",
             of=asked.of or "stability",  # type: ignore[arg-type]  # checked there
             delta=asked.delta,
+            max_epsilon=asked.max_epsilon,
+            at_most_sure=asked.at_most_sure,
         )
 
 
@@ -257,7 +262,7 @@ RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
 
 def _nothing_asked(asked: Question) -> None:
     if asked != Question():
-        raise ValueError("nothing is asked of this result: leave out at_least, on, of and delta")
+        raise ValueError(f"nothing is asked of this result: leave out {', '.join(WANTED)}")
 
 
 def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from epsworth.reports.numbers import SUBJECTS, Shown, View, units
 from epsworth.results import how_sure
-from epsworth.rounding import show_up
+from epsworth.rounding import show_down, show_up
 
 POINT = "ε\u00a0=\u00a0{total} per record"
 PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
@@ -23,10 +23,17 @@ WORDS = {  # which the script fills in by the same names
         f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
         "for; the recommendation is {best} at ε\u00a0=\u00a0{least}."
     ),
-    "none": f"Nothing in this report is guaranteed to reach {{target}}: {{name}} comes closest at {POINT}, {PROMISED}.",
+    "costly": (
+        f"Not at ε\u00a0≤\u00a0{{most}}: at {POINT} {{name}} is guaranteed most, {PROMISED}. That would be enough for "
+        "{target}, but protects less than was asked for."
+    ),
+    "none": (
+        "Nothing in this report at ε\u00a0≤\u00a0{most} is guaranteed to reach {target}: {name} comes closest "
+        f"at {POINT}, {PROMISED}."
+    ),
     "never": (
         f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
-        "for, which nothing in this report is guaranteed to reach."
+        "for, which nothing in this report at ε\u00a0≤\u00a0{most} is guaranteed to reach."
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
     "pure": (
@@ -156,11 +163,19 @@ class Standing:
         """Delta per record looked at."""
         return 0.0 if self.point is None else self.shown.promises[self.point[0]][self.point[1]].delta
 
+    @property
+    def costly(self) -> bool:
+        """Whether what is looked at keeps enough, but does not protect enough."""
+        assert self.point is not None
+        enough = self.view.bounds.lower[self.point] >= self.shown.found.at_least
+        return bool(enough and not self.shown.accepted[self.point])
+
     def sentence(self) -> str:
         """Return the decision."""
         if self.point is None:
             return WORDS["nothing"]
-        return filled(WORDS["use" if self.shown.found.feasible else "none"], self.words())
+        kind = "use" if self.shown.found.feasible else "costly" if self.costly else "none"
+        return filled(WORDS[kind], self.words())
 
     def words(self) -> dict[str, str]:
         """Return what the sentences fill in."""
@@ -176,4 +191,5 @@ class Standing:
             "lower": percent(lower, shown.digits),
             "sure": how_sure(shown.curves.confidence).replace(" %", "\u00a0%"),
             "target": percent(shown.target, shown.digits),
+            "most": show_down(shown.found.max_epsilon),
         }

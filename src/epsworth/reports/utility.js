@@ -39,7 +39,9 @@
     const met = view.lower[m][e] >= goal();
     const own = recommended !== null && recommended[0] === m && recommended[1] === e;
     const top = view.top[0] === m && view.top[1] === e;
-    const kind = recommended === null ? (top ? "none" : "never") : own ? "use" : met ? "enough" : "short";
+    const costly = met && data.accepted[m][e] !== "1";
+    const without = recommended === null ? (top ? "none" : "never") : met ? "enough" : "short";
+    const kind = own ? "use" : costly ? "costly" : without;
     return filled(words[kind], {
       name: data.names[m],
       total: showUp(total),
@@ -47,6 +49,7 @@
       subject: view.subject,
       lower: percent(view.lower[m][e], digits),
       sure: words.sure,
+      most: words.most,
       target: percent(goal(), digits),
       best: recommended === null ? "" : data.names[recommended[0]],
       least: recommended === null ? "" : showUp(data.totals[recommended[0]][recommended[1]]),
@@ -139,7 +142,8 @@
     if (data.totals[looked[0]][looked[1]] === total) points[looked[0]] = looked;
     views.forEach((one, i) => { one.hidden = i !== number; });
     say($("sentence"), sentence(view, looked, recommended));
-    document.querySelector("section.decision").classList.toggle("no", view.lower[looked[0]][looked[1]] < goal());
+    const good = view.lower[looked[0]][looked[1]] >= goal() && data.accepted[looked[0]][looked[1]] === "1";
+    document.querySelector("section.decision").classList.toggle("no", !good);
     say($("fact-total"), showUp(data.totals[looked[0]][looked[1]]));
     say($("fact-lower"), percent(view.lower[looked[0]][looked[1]], digits));
     for (const [slider, text] of [[target, percent(goal(), digits)], [stop, showUp(total)]]) {

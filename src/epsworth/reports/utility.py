@@ -24,7 +24,7 @@ from epsworth.reports.parts import (
 from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
 from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
-from epsworth.rounding import show_up
+from epsworth.rounding import show_down, show_up
 from epsworth.space import Domain
 from epsworth.utility.surroundings import Surroundings
 
@@ -41,7 +41,7 @@ def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | 
     around = None if held is None else Around(shown, held)
     standing, policy = Standing.of(shown), _policy(shown, held)
     numbers = shown.numbers | {
-        "words": WORDS | {"sure": _sure(shown)},
+        "words": WORDS | {"sure": _sure(shown), "most": show_down(shown.found.max_epsilon)},
         "frames": [frame_of(shown, view).to_dict() for view in shown.views],
         "fingerprint": origin.fingerprint,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -203,6 +204,8 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "on": view,
     "of": one_of("stability", "accuracy"),
     "delta": number("lie in [0, 1]", lambda found: 0 <= found <= 1),
+    "max_epsilon": number("be positive and finite", lambda found: 0 < found < math.inf),
+    "at_most_sure": number("lie strictly between 0.5 and 1", lambda found: 0.5 < found < 1),
     "method": method,
     "over": one_of("auto", "records", "dataset"),
     "confidence": share,

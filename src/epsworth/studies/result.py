@@ -108,7 +108,7 @@ class StudyResult(Result):
         return [
             Table("what was read", ("field", "file", "SHA-256 begins"), rows),
             words,
-            self.recommendation.reason,
+            str(self.recommendation),
             *self.curves.shown(),
         ]
 
@@ -222,4 +222,4 @@ def _recommended(study: Study, curves: Curves) -> Recommendation:
     """Return what the curves say to what the study asks for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # told when it was asked
-        return recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
+        return recommend(curves, **study.wanted)

@@ -106,7 +106,7 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         progress=settings.progress, seconds=left, watch=settings.watch, checkpoint=settings.checkpoint,
         n_jobs=settings.n_jobs,
     )  # fmt: skip
-    found = recommend(curves, at_least=study.at_least, on=study.on, of=study.of, delta=study.delta)  # type: ignore[arg-type]  # checked by the study
+    found = recommend(curves, **study.wanted)
     policy, without = _policy(found, loaded, seed, settings)
     around = None
     if study.surroundings and not curves.stopped:

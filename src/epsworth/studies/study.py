@@ -27,6 +27,9 @@ HEADER = "# An epsworth study: a question. Ask it by: epsworth run THIS_FILE -o 
 EPSILONS = ",".join(map(str, DEFAULT_EPSILONS))
 
 
+WANTED = ("at_least", "on", "of", "delta", "max_epsilon", "at_most_sure")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """A question about a model in a file, or behind an address, and a table in a file.
@@ -55,7 +58,7 @@ class Study:
         The column of true labels.
     sep : str
         What separates the fields of a CSV: a comma, semicolon, tab or bar.
-    at_least, on, of, delta
+    at_least, on, of, delta, max_epsilon, at_most_sure
         What is wanted, as for `recommend`.
     method, over, confidence, tolerance, quantise
         How it is answered, as for `stability`.
@@ -93,6 +96,8 @@ class Study:
     on: str | int = "average"
     of: str = "stability"
     delta: float | None = None
+    max_epsilon: float | None = None
+    at_most_sure: float | None = None
     method: str = "auto"
     over: str = "auto"
     confidence: float = 0.999
@@ -113,8 +118,15 @@ class Study:
             raise ValueError("of is 'accuracy', which needs true labels; name their column as target")
         if self.target in self.sensitive:
             raise ValueError(f"target names {short(self.target)}, a sensitive column; it is the column of true labels")
+        if self.max_epsilon is not None and self.at_most_sure is not None:
+            raise ValueError("max_epsilon and at_most_sure are two ways to say one thing; keep one")
         if self.service is not None and not is_address(self.model):
             raise ValueError("service is for a model behind an address, and model is a file; leave it out")
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What is wanted of the curves, by the names of `recommend`'s parameters."""
+        return {name: getattr(self, name) for name in WANTED}
 
     @property
     def grid(self) -> list[float]:

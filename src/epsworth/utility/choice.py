@@ -16,11 +16,14 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import is_tailored
+from epsworth.numerals import as_float, positive, short
 from epsworth.results import Result
 from epsworth.rounding import round_down
 from epsworth.search import Scan
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
+
+MAX_EPSILON = 4.0  # of a record, unless more is accepted: a certainty of 98.21 % about either of two values
 
 
 @dataclass(frozen=True)
@@ -79,14 +82,48 @@ class Choice(Result):
         }
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a promise per record may be at most to be accepted.
+
+    Attributes
+    ----------
+    sure : float
+        How sure of one of two values, held equally likely, a release may make whoever sees it.
+    """
+
+    delta: float = 1.0
+    epsilon: float = math.inf
+    sure: float = 1.0
+
+    @classmethod
+    def of_wish(cls, delta: float | None, max_epsilon: float | None, at_most_sure: float | None) -> Limits:
+        """Check what is wished for; where neither epsilon nor certainty are limited, epsilon is by `MAX_EPSILON`."""
+        if delta is not None and not 0 <= as_float(delta) <= 1:
+            raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
+        most = 1.0 if delta is None else float(delta)
+        if at_most_sure is None:
+            return cls(most, positive("max_epsilon", MAX_EPSILON if max_epsilon is None else max_epsilon))
+        if max_epsilon is not None:
+            raise ValueError("max_epsilon and at_most_sure are two ways to say one thing; keep one")
+        sure = as_float(at_most_sure)
+        if not 0.5 < sure < 1:
+            raise ValueError(f"at_most_sure must lie strictly between 0.5 and 1, got {short(at_most_sure)}")
+        return cls(most, math.log(sure / (1 - sure)), sure)
+
+    def accept(self, promise: Guarantee) -> bool:
+        """Tell whether a promise protects enough."""
+        return promise.delta <= self.delta and promise.epsilon <= self.epsilon and certainty(promise) <= self.sure
+
+
 @dataclass(frozen=True, eq=False)
 class Scanned:
     """Curves, scanned for points that keep ``of`` at or above ``at_least``.
 
     Attributes
     ----------
-    delta, most : float
-        The largest delta, and the largest epsilon of a record, that are accepted.
+    limits : Limits
+        What is accepted.
     lower, upper : ndarray, shape ``(mechanisms, epsilons)``
         Bounds on what was asked for.
     """
@@ -95,23 +132,20 @@ class Scanned:
     at_least: float
     on: str | int
     of: Quantity
-    delta: float
+    limits: Limits
     lower: Floats
     upper: Floats
-    most: float = math.inf
 
     @cached_property
     def deltas(self) -> Floats:
         """Deltas per record by mechanism and epsilon; infinite where a promise is not accepted."""
-        promises = self.curves.guarantees
-        found = np.array([[promise.delta for promise in row] for row in promises])
-        small = np.array([[promise.epsilon <= self.most for promise in row] for row in promises])
-        return np.where((found <= self.delta) & small, found, np.inf)
+        promised = self.curves.guarantees
+        return np.array([[one.delta if self.limits.accept(one) else np.inf for one in row] for row in promised])
 
     @cached_property
     def beyond(self) -> Scanned:
-        """The same without a largest epsilon."""
-        return self if math.isinf(self.most) else replace(self, most=math.inf)
+        """The same with any epsilon."""
+        return replace(self, limits=Limits(self.limits.delta))
 
     @cached_property
     def scans(self) -> dict[int, Scan]:
@@ -140,6 +174,15 @@ class Scanned:
     def best(self) -> Choice | None:
         """Strongest privacy notion first, then the smallest total budget, then the highest guarantee."""
         return min(self.choices.values(), key=_order, default=None)
+
+    @cached_property
+    def closest(self) -> Choice | None:
+        """What is guaranteed to keep most among what is accepted, the least epsilon of equals."""
+        admitted = np.isfinite(self.deltas)
+        if not admitted.any():
+            return None
+        m, e = np.unravel_index(int(np.where(admitted, self.lower, -1.0).argmax()), admitted.shape)
+        return self._choice(int(m), int(e))
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -188,6 +231,14 @@ class Scanned:
     def epsilon_needed(self) -> float:
         """Whole-record epsilon below which nobody can keep ``at_least`` for every input."""
         return epsilon_needed(self.at_least, self.labels, self.loosest) if self.limited else 0.0
+
+
+def certainty(promise: Guarantee) -> float:
+    """Return how sure of one of two values, held equally likely, a release makes whoever sees it, rounded up.
+
+    Under a promise with a delta: how often they name the true one.
+    """
+    return ceiling(promise.epsilon, 2, promise.delta)  # of two values, as of two labels
 
 
 def _order(choice: Choice) -> tuple[int, float, float, float]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from epsworth.guarantees import Guarantee
 from epsworth.numerals import as_float, short
 from epsworth.results import Result
 from epsworth.rounding import show_up
 from epsworth.space import Domain, LeakWarning, unit_domain
-from epsworth.utility.choice import Choice, Scanned
+from epsworth.utility.choice import Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.policies import NAME as POLICY
-from epsworth.utility.wording import reason, subject_of
-
-MAX_EPSILON = 4.0  # of a record, unless more is accepted: a certainty of 98.2 % about either of two values
+from epsworth.utility.wording import certainty_of, notes, subject_of, verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,12 +48,18 @@ class Recommendation(Result):
     epsilon_needed : float
         Whole-record epsilon below which no mechanism, at the largest delta admitted, can guarantee such a
         stability to *every* input (K labels); 0 for accuracy.
+    closest : Choice or None
+        What is guaranteed to keep most among what is accepted, enough or not.
     beyond : Choice or None
         Without a choice: what would be enough at a larger epsilon than is accepted.
-    max_epsilon : float
-        The largest epsilon per record that was accepted.
-    reason : str
-        The answer in words.
+    delta, max_epsilon, at_most_sure
+        What was accepted, as it was asked for; ``max_epsilon`` is the largest epsilon per record in any case.
+    verdict : tuple of str
+        The answer in at most six lines.
+    certainty : str
+        Of whom it holds, and how surely.
+    notes : tuple of str
+        What else one should know: of every larger epsilon, of every input, of an attacker, of the mechanism.
     features : tuple of str
         What the choice perturbs, each at its epsilon.
     passing : tuple of str
@@ -82,15 +88,36 @@ class Recommendation(Result):
     labels: int
     epsilon_needed: float
     confidence: float
-    reason: str
+    closest: Choice | None
+    beyond: Choice | None
+    delta: float | None
+    max_epsilon: float
+    at_most_sure: float | None
+    verdict: tuple[str, ...]
+    certainty: str
+    notes: tuple[str, ...]
     features: tuple[str, ...]
     passing: tuple[str, ...] = ()
-    beyond: Choice | None = None
-    max_epsilon: float = MAX_EPSILON
 
     def __str__(self) -> str:
-        """Return the reason."""
-        return self.reason
+        """Return the verdict, and of whom it holds."""
+        return "\n".join((*self.verdict, self.certainty))
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What `recommend` was asked for, by the names of its parameters."""
+        limit = {"max_epsilon": self.max_epsilon} if self.at_most_sure is None else {"at_most_sure": self.at_most_sure}
+        return {"at_least": self.at_least, "on": self.on, "of": self.of, "delta": self.delta, **limit}
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What was accepted."""
+        most = self.max_epsilon if self.at_most_sure is None else None
+        return Limits.of_wish(self.delta, most, self.at_most_sure)
+
+    def accepts(self, promise: Guarantee) -> bool:
+        """Tell whether a promise protects a record as much as was asked for."""
+        return self.limits.accept(promise)
 
     def policy(self, domain: Domain | None = None, *, passing: Sequence[str] | None = None) -> Policy:
         """Return what clients must run to get what was chosen; see `as_released` for what that changes.
@@ -158,7 +185,8 @@ def recommend(
     on: str | int = "average",
     of: Quantity = "stability",
     delta: float | None = None,
-    max_epsilon: float = MAX_EPSILON,
+    max_epsilon: float | None = None,
+    at_most_sure: float | None = None,
 ) -> Recommendation:
     """Choose the mechanism that is guaranteed to be enough at the smallest epsilon, and that protects enough.
 
@@ -180,14 +208,16 @@ def recommend(
     delta : float, optional
         The largest total delta to accept per record; 0 admits pure mechanisms only.  By default all are
         admitted, but a weaker privacy notion is chosen only where no stronger one is enough.
-    max_epsilon : float
-        The largest epsilon per record to accept: at 4, whoever held two values of a record equally likely is at most
-        98.2 % sure of either afterwards.  What larger ones would keep is told as ``beyond``.
+    max_epsilon : float, optional
+        The largest epsilon per record to accept, by default 4: whoever held two values of a record equally likely is
+        then at most 98.2 % sure of either afterwards.  What larger ones would keep is told as ``beyond``.
+    at_most_sure : float, optional
+        The same as the largest certainty to accept, between .5 and 1, in place of ``max_epsilon``.
 
     Returns
     -------
     Recommendation
-        ``feasible`` is False, with the reason, when nothing on the grid is guaranteed.
+        ``feasible`` is False when nothing on the grid is guaranteed to keep and to protect enough.
 
     Raises
     ------
@@ -206,10 +236,7 @@ def recommend(
         raise TypeError(f"curves must be what stability returns, got a {type(curves).__name__}")
     if not 0 < as_float(at_least) <= 1:
         raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
-    if delta is not None and not 0 <= as_float(delta) <= 1:
-        raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
-    if not as_float(max_epsilon) > 0:
-        raise ValueError(f"max_epsilon must be positive, got {short(max_epsilon)}")
+    limits = Limits.of_wish(delta, max_epsilon, at_most_sure)
     bounds = curves.select(on, of)
     if not isinstance(on, str):
         on = int(on)
@@ -219,22 +246,27 @@ def recommend(
             LeakWarning,
             stacklevel=2,
         )
-    asked = Scanned(curves, float(at_least), on, of, 1.0 if delta is None else float(delta), *bounds, float(max_epsilon))
+    asked = Scanned(curves, float(at_least), on, of, limits, *bounds)
     return Recommendation(
         at_least=asked.at_least,
         on=on,
         of=of,
         feasible=asked.best is not None,
         choice=asked.best,
+        closest=asked.closest,
         beyond=asked.beyond.best if asked.best is None else None,
-        max_epsilon=asked.most,
+        delta=delta,
+        max_epsilon=limits.epsilon,
+        at_most_sure=at_most_sure,
         choices=tuple(sorted(asked.choices.values(), key=lambda choice: (choice.guarantee.epsilon, -choice.lower))),
         undecided=asked.undecided,
         ceiling=asked.ceiling,
         labels=asked.labels,
         epsilon_needed=asked.epsilon_needed,
         confidence=curves.confidence,
-        reason=reason(asked),
+        verdict=verdict(asked),
+        certainty=certainty_of(asked),
+        notes=notes(asked),
         features=curves.features,
         passing=curves.passing,
     )

@@ -7,28 +7,171 @@ import math
 import numpy as np
 
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
-from epsworth.results import how_sure
-from epsworth.rounding import round_down, round_up, show_down, show_up, up
-from epsworth.utility.choice import Choice, Scanned
+from epsworth.mechanisms.family import is_tailored
+from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up, up
+from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned, certainty
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import MET, Curves
-from epsworth.utility.views import span
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SURE = 0.999999999  # beyond, an observer may as well be certain
 SAMPLING = {"sampled", "strata", "rays"}
 
 
-def reason(asked: Scanned) -> str:
-    """Say what to use and what it promises - or why nothing fits, and what might."""
+def verdict(asked: Scanned) -> tuple[str, ...]:
+    """Return the answer in at most six lines: what is kept, and what an attacker may learn."""
     if asked.best is not None:
-        return " ".join(_for(asked, asked.best))
-    if not asked.scans and asked.beyond.scans:
-        most = show_up(asked.most)
-        return f"No: every epsilon in these curves is above {most} per record; ask about smaller ones."
-    if not asked.scans:
-        return "No: every mechanism in these curves has a larger delta than you accept; add a pure one, or raise delta."
-    return " ".join(_against(asked))
+        return _yes(asked, asked.best)
+    if asked.closest is not None:
+        return _no(asked, asked.closest)
+    if asked.beyond.closest is None:
+        return ("No: every mechanism here has a larger delta than you accept.",)
+    least = min(promise.epsilon for row in asked.curves.guarantees for promise in row)
+    return (
+        f"No: nothing was asked about that protects so much ({_limit(asked)}).",
+        _row("smallest asked about", f"epsilon {show_up(least)} per record"),
+    )
+
+
+def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
+    """Say what curves keep within the epsilon that is accepted by default, and of whom that holds."""
+    on: str | int = "average" if len(curves.labels) > 1 else 0
+    asked = Scanned(curves, 1.0, on, "stability", Limits(epsilon=MAX_EPSILON), *curves.select(on, "stability"))
+    asked = asked if asked.closest is not None else asked.beyond
+    best = asked.closest
+    assert best is not None  # every delta and every epsilon is accepted
+    lines = [
+        f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} keeps most: at least "
+        f"{_kept(asked, _percent(best.lower))}.",
+        _row("attacker", _attacker(best.guarantee)),
+    ]
+    if on == "average":
+        worst = Scanned(curves, 1.0, "worst", "stability", asked.limits, *curves.worst()).closest
+        assert worst is not None
+        lines.append(_row("worst record", f"{_point(worst)}: {_percent(worst.lower)} kept"))
+    return lines, certainty_of(asked)
+
+
+def certainty_of(asked: Scanned) -> str:
+    """Say of whom the bounds hold, and how surely: of the choice, or of what comes closest."""
+    curves, count = asked.curves, len(asked.curves.labels)
+    whom = "this record" if count == 1 else f"these {count:,} records"
+    if curves.confidence < 1:
+        sure = f"{show_down(100 * curves.confidence)} % sure of {whom}"
+        found = f"Stopped early; {sure}" if curves.stopped else sure
+    else:
+        exact = float((asked.upper - asked.lower).max()) <= ROUNDED
+        how = "Stopped early; certain" if curves.stopped else "Exact" if exact else "Certain"
+        found = f"{how} for {whom}"
+    point = asked.best or asked.closest
+    if point is None or asked.on != "average" or count == 1 or point.mechanism in curves.built_from:
+        return f"{found}."
+    lower, upper, sure = _among_people(asked, point)
+    return f"{found}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} %)."
+
+
+def notes(asked: Scanned) -> tuple[str, ...]:
+    """Say what else one should know of the answer."""
+    return tuple(_for(asked, asked.best) if asked.best is not None else _against(asked))
+
+
+def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
+    lines = [
+        f"Yes: {_point(choice)} per record keeps at least {_kept(asked, _percent(choice.lower, asked.at_least))}.",
+        _row("attacker", _attacker(choice.guarantee)),
+    ]
+    if choice.guarantee.notion != "pure":
+        lines.append(_row("promise", str(choice.guarantee)))
+    if not choice.holds_above:
+        lines.append(_row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
+    if others := [name for name in asked.undecided if name != choice.mechanism]:
+        lines.append(_row("perhaps as good", f"{', '.join(others[:4])}{' and more' if len(others) > 4 else ''}"))
+    if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
+        lines.append(_row("smaller epsilons", "may be enough, too: none was asked about"))
+    return tuple(lines)
+
+
+def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
+    refuted = all(scan.refuted.all() for scan in asked.scans.values())
+    how = "keeps" if refuted else "is guaranteed to keep"
+    wanted = f"{percent_down(asked.at_least, 15)} %"
+    lines = [
+        f"No: nothing asked about {how} {_kept(asked, wanted)} {_limit(asked)}.",
+        _row("closest", f"{_point(closest)}: {_percent(closest.lower)} kept"),
+        _row("attacker", _attacker(closest.guarantee)),
+    ]
+    if (best := asked.beyond.best) is not None:
+        lines.append(_row("it would take", f"{_point(best)}: attacker {_attacker(best.guarantee)}"))
+    if not refuted:
+        lines.append(_row("left open", _open_in_short(asked)))
+    if made := _tailored(asked, closest.guarantee):
+        lines.append(_row("made for this model", made))
+    return tuple(lines)
+
+
+def _row(name: str, text: str) -> str:
+    return f"  {name:<19}  {text}"
+
+
+def _point(choice: Choice) -> str:
+    return f"{choice.mechanism} at epsilon {show_up(choice.epsilon)}"
+
+
+def _limit(asked: Scanned) -> str:
+    """Say how much protection is wanted, and at which delta."""
+    limits = asked.limits
+    delta = f" and delta <= {show_down(limits.delta)}" if 0 < limits.delta < 1 else ""
+    return f"at epsilon <= {show_down(limits.epsilon)} per record{delta}"
+
+
+def _kept(asked: Scanned, percent: str) -> str:
+    """Say what a share is of."""
+    if asked.on == "average":
+        return f"{percent} of the labels{' right' if asked.of == 'accuracy' else ''}"
+    whose = "of the worst record" if asked.on == "worst" else f"of record {asked.on}"
+    return f"the label {whose}{' right' if asked.of == 'accuracy' else ''} with probability {percent}"
+
+
+def _attacker(promise: Guarantee) -> str:
+    """Say how far an attacker's chance of naming the true one of two values can rise, rounded up."""
+    sure = certainty(promise)
+    if sure >= SURE:
+        return "50 % -> up to certain: this protects next to nothing"
+    digits = next(d for d in range(2, 14) if round_up(sure, d + 2) < 1)
+    return f"50 % -> at most {percent_up(sure, digits)} %"
+
+
+def _percent(value: float, at_least: float = 0.0) -> str:
+    """Round down to tenths of a per cent, but never below what was asked for and is met."""
+    met = value >= at_least
+    digits = next(d for d in range(1, 20) if not met or round_down(value, d + 2) >= at_least)
+    return f"{percent_down(value, digits)} %"
+
+
+def _open_in_short(asked: Scanned) -> str:
+    still = [m for m, scan in asked.scans.items() if not scan.refuted.all()]
+    most = max(float(asked.upper[m][~asked.scans[m].refuted].max()) for m in still)
+    names = ", ".join(asked.curves.mechanisms[m] for m in still[:3])
+    return f"{names}{' and more' if len(still) > 3 else ''}, up to {percent_up(most)} %: -v says what may decide it"
+
+
+def _tailored(asked: Scanned, promise: Guarantee) -> str:
+    """Say what a mechanism that is made for the classifier may keep, where that may be enough."""
+    curves = asked.curves
+    if asked.labels < 2 or not asked.limited or any(map(is_tailored, curves.mechanisms)) or curves.built_from:
+        return ""
+    cap = ceiling(promise.epsilon, asked.labels, promise.delta)
+    if cap < asked.at_least:
+        return ""
+    return f"tailored at epsilon {show_up(promise.epsilon)} may keep about {percent_down(cap)} %"
+
+
+def _among_people(asked: Scanned, point: Choice) -> tuple[float, float, str]:
+    """Bound what a point keeps for the people whom the records were drawn from."""
+    curves = asked.curves
+    found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == point.epsilon)[0])])
+    lower, upper = (float(side[curves.mechanisms.index(point.mechanism), 0]) for side in (found.lower, found.upper))
+    return lower, upper, show_down(100 * found.confidence)
 
 
 def subject_of(on: str | int, of: str) -> str:
@@ -38,20 +181,10 @@ def subject_of(on: str | int, of: str) -> str:
 
 
 def _for(asked: Scanned, choice: Choice) -> list[str]:
-    """Say what to use, what it promises, what it costs and what no mechanism could beat."""
-    lines = [
-        f"Use {choice.words}.",
-        f"The {subject_of(asked.on, asked.of)} is at least {_shown(choice.lower, asked.at_least)} there, "
-        f"{choice.above}; the least wanted was {exactly(asked.at_least)}.",
-    ]
+    """Say what the choice costs, and what no mechanism could beat."""
+    lines = [f"{choice.words}."]
     if asked.on == "average" and len(asked.curves.labels) > 1:
         lines.append(_population(asked, choice))
-    if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
-        lines.append("That is the smallest epsilon asked about: a smaller one may suffice, too.")
-    if others := [name for name in asked.undecided if name != choice.mechanism]:
-        lines.append(f"The intervals cannot tell it apart from {', '.join(others)}.")
-    if not choice.holds_above:
-        lines.append("It is not guaranteed at every larger epsilon: do not raise epsilon blindly.")
     if asked.ceiling is not None and asked.labels > 1:
         lines.append(_ceiling(asked.ceiling, asked.labels, choice.guarantee))
     lines.append(protection(choice.guarantee))
@@ -59,19 +192,15 @@ def _for(asked: Scanned, choice: Choice) -> list[str]:
 
 
 def _population(asked: Scanned, choice: Choice) -> str:
-    """Say what the choice does for others than these records."""
-    curves = asked.curves
-    if choice.mechanism in curves.built_from:
+    """Say on which condition something follows for others than these records."""
+    if choice.mechanism in asked.curves.built_from:
         return (
             "That is known of these records alone, as they built it: make its policy by ew.tailor, which holds records "
             "out and says what others can expect."
         )
-    found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == choice.epsilon)[0])])
-    lower, upper = (side[curves.mechanisms.index(choice.mechanism), 0] for side in (found.lower, found.upper))
     return (
-        f"For people like those in the table (if its {found.records} rows are drawn independently of one another and "
-        f"of the classifier) it lies between {round_down(float(lower)):g} and {round_up(float(upper)):g}, "
-        f"{how_sure(found.confidence)}."
+        "What is said of people like them holds if the rows are drawn independently of one another and of the "
+        "classifier (none of them trained it)."
     )
 
 
@@ -84,7 +213,7 @@ def protection(promise: Guarantee) -> str:
     >>> print(protection(Pure(2, "record")))
     Whoever held two values of a record equally likely is at most 88.07971 % sure of either after seeing one release.
     """
-    sure = ceiling(promise.epsilon, 2, promise.delta)  # of two values, as of two labels
+    sure = certainty(promise)
     whoever = f"Whoever held two values of a {promise.unit} equally likely"
     if sure >= SURE:
         return f"{whoever} may be certain of one after seeing one release: this protects next to nothing."
@@ -95,32 +224,18 @@ def protection(promise: Guarantee) -> str:
 
 
 def _against(asked: Scanned) -> list[str]:
-    """Say why nothing fits, and what might."""
-    curves = asked.curves
-    admitted_only = "" if len(asked.scans) == len(curves.mechanisms) else " with a delta that you accept"
-    lower = np.where(np.isfinite(asked.deltas), asked.lower, -1.0)
-    m, e = max(((m, int(lower[m].argmax())) for m in asked.scans), key=lambda point: float(lower[point]))
-    last = int(np.flatnonzero(np.isfinite(asked.deltas[m]))[-1])
-    lines = [
-        f"No mechanism{admitted_only} is guaranteed to reach {subject_of(asked.on, asked.of)} of "
-        f"{exactly(asked.at_least)} for {span(curves.epsilons[curves.epsilons <= asked.most])} per record.",
-        f"The best is {curves.mechanisms[m]} at epsilon {show_up(curves.epsilons[e])}: "
-        f"at least {round_down(float(asked.lower[m, e])):g}.",
-        *_left_open(asked),
-        *_beyond(asked),
-    ]
-    if asked.limited and asked.labels > 1:
-        lines += _limits(asked, curves.guarantees[m][last])
-    return [*lines, "Try larger epsilons, fewer sensitive features, other mechanisms, or a lower stability."]
-
-
-def _beyond(asked: Scanned) -> list[str]:
-    """Say what it would take, where that protects too little."""
-    best = asked.beyond.best
-    if best is None or asked.beyond is asked:
-        return []
-    kept = _shown(best.lower, asked.at_least)
-    return [f"It takes {best.words}, which keeps at least {kept}. {protection(best.guarantee)}"]
+    """Say what could decide it, what no mechanism can beat, and what might be enough."""
+    lines, closest = _left_open(asked), asked.closest
+    if len(asked.scans) < len(asked.beyond.scans):
+        names = [asked.curves.mechanisms[m] for m in asked.beyond.scans.keys() - asked.scans.keys()]
+        lines.append(f"Nothing was asked that protects so much of {', '.join(names)}.")
+    if closest is not None and asked.limited and asked.labels > 1:
+        lines += _limits(asked, closest.guarantee)
+    if closest is not None:
+        lines.append(protection(closest.guarantee))
+    if (best := asked.beyond.best) is not None:
+        lines.append(f"It would take {best.words}. {protection(best.guarantee)}")
+    return [*lines, "Fewer sensitive features, other mechanisms, or a lower share of labels may be enough."]
 
 
 def _limits(asked: Scanned, promise: Guarantee) -> list[str]:
@@ -165,12 +280,6 @@ def _what_decides(curves: Curves | CurveParts, m: int, width: float, at_least: f
 def exactly(at_least: float) -> str:
     """Print what was asked for to its last digit."""
     return show_down(float(at_least), 17)
-
-
-def _shown(lower: float, at_least: float) -> str:
-    """Round down, but never below what was asked for and is met."""
-    digits = next((d for d in range(3, 15) if round_down(lower, d) >= at_least), 17)
-    return show_down(round_down(lower, digits), 17)
 
 
 def _ceiling(cap: float, labels: int, promise: Guarantee) -> str:
