@@ -152,9 +152,10 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
-def domain_words(domain: object) -> tuple[object, ...]:
-    """Return the option that names declared ranges, where some were given."""
-    return () if domain is None else ("--domain", domain)
+def domain_words(domain: object, missing: Sequence[str] | None = None) -> tuple[object, ...]:
+    """Return the options that name declared ranges, and what stands for gaps, where some were given."""
+    gaps = (word for one in missing or () for word in ("--missing", one))
+    return (*(() if domain is None else ("--domain", domain)), *gaps)
 
 
 def write_json(destination: str, document: dict[str, Any]) -> None:

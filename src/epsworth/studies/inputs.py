@@ -117,6 +117,17 @@ def column_named(name: str, columns: list[str], field: str = "--sensitive") -> A
     return name
 
 
+def check_gaps_of(frame: pl.DataFrame, names: Sequence[str], domain: Domain | None, table: str | Path) -> None:
+    """Refuse gaps in a table's sensitive columns for which nothing stands."""
+    from epsworth.space import unit_domain
+    from epsworth.utility.gaps import check_gaps
+
+    declared = domain or unit_domain(names)
+    series = [frame.get_column(name) for name in names]
+    columns = [one.to_numpy() if one.dtype.is_float() else one.to_list() if one.null_count() else [] for one in series]
+    check_gaps([declared[name] for name in names], columns, frame.columns, table)
+
+
 def check_row(row: int, count: int) -> None:
     """Refuse a record that a table does not hold."""
     if not 0 <= row < count:

@@ -20,7 +20,7 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
-from epsworth.space import Domain
+from epsworth.space import Domain, Feature
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
@@ -282,6 +282,11 @@ def shown_epsilons(curves: Curves) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, count - 1, min(count, MOST_EPSILONS)).round().astype(np.intp))
 
 
+def _own(feature: Feature, column: NDArray[Any]) -> float:
+    """Return the one value of a column, and for a gap what is perturbed in its place."""
+    return float(feature.missing if feature.gaps(column)[0] else column[0])
+
+
 def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, list[RecordRelease]]) -> DecisionMap:
     """Ask about the centres of a grid around the record."""
     features, own = question.features, question.unit[0]
@@ -297,7 +302,7 @@ def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, li
     return DecisionMap(
         features=tuple(feature.name for feature in features),
         edges=natural,
-        own=tuple(float(question.records.column(p)[0]) for p in question.positions),
+        own=tuple(map(_own, features, (question.records.column(p) for p in question.positions))),
         labels=labels,
         label=int(numbers[0]),
         cells=numbers[1:].reshape([size] * len(features)),
