@@ -61,7 +61,7 @@ def test_a_gap_is_perturbed_as_the_declared_value_and_keeps_the_label_of_the_gap
     np.testing.assert_allclose(found.lower[0, 0], right, atol=1e-9)
     np.testing.assert_allclose(found.upper[0, 0], right, atol=1e-9)
     assert right[1] < 0.2  # whoever lacks a value is told from whoever has the one that stands for it
-    assert "age as 40, job as \"other\"" in " ".join(found.notes)
+    assert 'age as 40, job as "other"' in " ".join(found.notes)
 
 
 def fitted(kind, seed=0):
@@ -267,7 +267,7 @@ def test_a_box_needs_the_value_and_a_range():
 
 
 def test_a_tailored_policy_takes_what_the_domain_says_of_gaps():
-    model, rows = fitted("boosted")
+    model, _ = fitted("boosted")
     public = np.random.default_rng(3).normal(size=(200, 2)).clip(-2.9, 2.9)
     made = ew.tailor(model, public, sensitive=[0, 1], epsilon=2, domain={0: RANGE, 1: RANGE}, rng=0, public=True)
     assert [grid.missing for grid in made.policy.tailoring.grids] == [0.9, 0.9]

@@ -366,7 +366,7 @@ def test_what_a_policy_says_is_not_said_twice(given, told):
 
 def test_what_a_policy_refuses_is_refused_by_its_row():
     age, job = rules()
-    refusing = ew.Policy((Rule(age.feature, "pm", 1), job))
+    refusing = ew.Policy((Rule(replace(age.feature, missing=None), "pm", 1), job))
     with pytest.raises(
         ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses that"
     ):

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +22,7 @@ from epsworth.studies.inputs import (
     is_address,
     model_of_file,
     read_records,
+    with_whole_numbers,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +92,16 @@ class Inputs:
         check_unchanged(before, files)
         origins = {name.capitalize(): one.named(files[name]) for name, one in before.items()}
         return cls(asked, frame, truth, names, declared, origins, table)
+
+    def with_whole_numbers(self) -> Self:
+        """Return the same, in which columns of whole numbers stay such when they are released."""
+        if self.domain is None:
+            return self
+        found = [
+            with_whole_numbers(one, self.frame.get_column(one.name)) if one.name in self.names else one
+            for one in self.domain.features
+        ]
+        return replace(self, domain=replace(self.domain, features=tuple(found)))
 
     def check_gaps(self) -> None:
         """Refuse gaps in sensitive columns for which nothing stands."""
@@ -190,12 +201,13 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
 
 def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
     """Return the question of ``recommend`` as a study that lies at a destination."""
+    from epsworth.space import Domain
     from epsworth.studies.study import Study
 
     folder = destination.absolute().parent
     names: dict[str, Any] = {"model": model, "table": table, "domain": given["domain"]}
     files = {name: _from(folder, one) for name, one in names.items()}
-    if given["missing"]:  # the file does not say it all
+    if given["domain"] is None or Domain.load(given["domain"]) != loaded.domain:  # options and columns say more
         files["domain"] = loaded.domain
     service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
     same = ("target", "sep", "at_least", "of", "delta", "method", "over", "confidence", "tolerance", "quantise", "seed")

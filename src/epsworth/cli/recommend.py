@@ -92,6 +92,7 @@ def recommend(
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
         rows = [view] if isinstance(view, int) else []
         loaded = asking.Inputs.of(context.params, source, table)
+        loaded = loaded if domain_from_data else loaded.with_whole_numbers()
         if study is not None:
             asking.study_of(context.params, source, table, loaded, study).save(study)
         curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)

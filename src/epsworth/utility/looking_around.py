@@ -240,8 +240,9 @@ def _box(
     """Return a box at the mechanism, or by the weights of another one where it has no continuous law."""
     try:
         return safe_box(
-            classifier, one, mechanism=words, epsilon=epsilon, confidence=_confidence(curves), rng=draws, **given
-        )
+            classifier, one, mechanism=words, epsilon=epsilon, confidence=_confidence(curves), rng=draws,
+            **{**given, "domain": _continuous(given["domain"])},
+        )  # fmt: skip
     except ValueError:
         if words == PLAIN:
             raise
@@ -280,6 +281,13 @@ def shown_epsilons(curves: Curves) -> NDArray[np.intp]:
     """Return which of the curves' epsilons a map holds masses for."""
     count = len(curves.epsilons)
     return np.unique(np.linspace(0, count - 1, min(count, MOST_EPSILONS)).round().astype(np.intp))
+
+
+def _continuous(domain: Domain | None) -> Domain | None:
+    """Return ranges without what is rounded: a box lies in all of them."""
+    if domain is None:
+        return None
+    return Domain(tuple(replace(one, integer=False, points=None) if one.integer else one for one in domain.features))
 
 
 def _own(feature: Feature, column: NDArray[Any]) -> float:
