@@ -86,7 +86,7 @@ def test_the_option_and_the_file_are_one_declaration(cli, place):
         cli("utility", "model.skops", "test.csv", *ASKED, *words, "--json", name)
     one, other = (json.loads((place / name).read_text()) for name in ("a.json", "b.json"))
     assert one["stability"] == other["stability"]
-    assert "bmi as 27" in " ".join(one["notes"])
+    assert "gaps are read as bmi = 27" in " ".join(one["notes"])
 
 
 @pytest.mark.parametrize(

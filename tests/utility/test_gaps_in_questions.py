@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import product
 
@@ -18,7 +19,9 @@ from sklearn.pipeline import make_pipeline
 
 import epsworth as ew
 from epsworth.release import Policy
+from epsworth.results import json_form
 from epsworth.space import Domain, Feature
+from epsworth.utility.looking_around import look_around
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -39,29 +42,44 @@ def truth(label_of, record, grids, filled, epsilon, own):
 
 def test_a_gap_is_perturbed_as_the_declared_value_and_keeps_the_label_of_the_gap():
     def label(age, job):
-        return 2 if age is None or np.isnan(age) else int(age > 40) + (job == "nurse")
+        return 0 if age is None or np.isnan(age) else int(age > 40) + (job == "nurse")
 
     def model(table):
         return np.array([label(a, j) for a, j in zip(table["age"], table["job"], strict=True)])
 
     table = pd.DataFrame({"age": [20.0, np.nan, np.nan, 60.0], "job": ["nurse", "clerk", None, None]})
     domain = {
-        "age": {"lower": 0, "upper": 100, "points": 6, "missing": 40},
+        "age": {"lower": 0, "upper": 100, "points": 6, "missing": 60},
         "job": {"categories": ["clerk", "nurse", "other"], "missing": "other"},
     }
     found = ew.stability(
         model, table, sensitive=["age", "job"], mechanisms="krr", epsilons=[1.0], per="feature", domain=domain
     )
     grids = [[0.0, 20.0, 40.0, 60.0, 80.0, 100.0], ["clerk", "nurse", "other"]]
-    filled = [(20.0, "nurse"), (40.0, "clerk"), (40.0, "other"), (60.0, "other")]
+    filled = [(20.0, "nurse"), (60.0, "clerk"), (60.0, "other"), (60.0, "other")]
     own = model(table)
-    assert own.tolist() == [1, 2, 2, 1]  # of the records as they are
+    assert own.tolist() == [1, 0, 0, 1]  # of the records as they are
     right = [truth(label, (), grids, one, 1.0, label_) for one, label_ in zip(filled, own, strict=True)]
     assert found.confidence == 1
     np.testing.assert_allclose(found.lower[0, 0], right, atol=1e-9)
     np.testing.assert_allclose(found.upper[0, 0], right, atol=1e-9)
-    assert right[1] < 0.2  # whoever lacks a value is told from whoever has the one that stands for it
-    assert 'age as 40, job as "other"' in " ".join(found.notes)
+    assert right[1] < right[3]  # alike in age but for the gap, whose label is another one
+    assert 'age = 60, job = "other"' in " ".join(found.notes)
+
+
+def test_a_page_shows_a_record_with_a_gap_where_it_is_perturbed():
+    model, rows = fitted("boosted")
+    domain = Domain.of({"x0": RANGE, "x1": {**RANGE, "missing": 1, "integer": True}})
+    curves = ew.stability(model, rows, sensitive=[0, 1], mechanisms="pm", epsilons=[2.0], domain=domain, rng=0)
+    around = look_around(curves, model, rows, domain=domain, record=0, rng=0)
+    assert np.isnan(rows[0]).all()
+    assert around.map.own == (0.9, 1.0)
+    assert around.box is None
+    assert "x0" in " ".join(around.notes)
+    json.dumps(json_form(around.to_dict()), allow_nan=False)
+    whole = look_around(curves, model, rows, domain=domain, record=1, rng=0)
+    assert whole.box.features == ("x0", "x1")  # of the ranges, without the rounding
+    assert not np.isnan(rows[1]).any()
 
 
 def fitted(kind, seed=0):

@@ -60,10 +60,10 @@ def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) 
 
 def note_of_gaps(features: Sequence[Feature]) -> tuple[str, ...]:
     """Say what stands for gaps, where that is declared."""
-    told = [f"{one.name} as {_written(one.missing)}" for one in features if one.missing is not None]
-    return (
-        (f"a gap is perturbed like a value, and the label of the gap is to be kept: {', '.join(told)}",) if told else ()
-    )
+    told = [f"{one.name} = {_written(one.missing)}" for one in features if one.missing is not None]
+    if not told:
+        return ()
+    return (f"gaps are read as {', '.join(told)} and perturbed; the label to keep is that of the record with its gap",)
 
 
 def _place(row: int, table: str | Path | None) -> str:
