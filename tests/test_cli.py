@@ -259,7 +259,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     ("table", "message"),
     [
         ("empty.csv", "has no rows; give a header and at least one row"),
-        ("gap.csv", "the value is missing (NaN)"),
+        ("gap.csv", "of 20 rows lack age (first: data row"),
         ("old.csv", "the value lies outside; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -19,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
 from epsworth.numerals import whole
+from epsworth.ranges import check_category_for_gaps, checked_categories, checked_range, number_for_gaps, whole_points
 from epsworth.values import is_missing, numbers
 
 NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
@@ -57,13 +57,20 @@ class Feature:
         Number of evenly spaced public values from lower to upper; grid mechanisms then use these.
     categories : sequence, optional
         The public values of a categorical feature, at least two; excludes the others.
+    missing : number or category, optional
+        What a gap is read as before it is perturbed: a number of the range, or a category.  None refuses gaps.
+    integer : bool
+        Whether the feature holds whole numbers alone: ``points`` are then all of them from lower to upper, and whatever
+        is released is rounded to the nearest.
 
     Examples
     --------
     >>> from epsworth import Feature
-    >>> age = Feature("age", 0, 100)
-    >>> age.to_unit([79]).tolist(), age.from_unit([0.79]).tolist()
-    ([0.79], [79.0])
+    >>> age = Feature("age", 0, 100, missing=40)
+    >>> age.to_unit([79, None]).tolist(), age.from_unit([0.79]).tolist()
+    ([0.79, 0.4], [79.0])
+    >>> Feature("visits", 0, 30, integer=True).points
+    31
     """
 
     name: str
@@ -71,6 +78,8 @@ class Feature:
     upper: float = math.nan
     points: int | None = None
     categories: tuple[Any, ...] | None = None
+    missing: Any = None
+    integer: bool = False
 
     def __post_init__(self) -> None:
         where = f"feature {self.name!r}"
@@ -78,35 +87,23 @@ class Feature:
             raise ValueError(
                 f"{where}: a name must be a text, got a {type(self.name).__name__}; give the column's name"
             )
+        if not isinstance(self.integer, bool):
+            raise ValueError(f"{where}: integer must be true or false, got {self.integer!r}")
         if self.categories is not None:
-            if isinstance(self.categories, str) or not all(isinstance(c, Hashable) for c in self.categories):
-                raise ValueError(f"{where}: categories must be a list of plain values, got {self.categories!r}")
-            object.__setattr__(self, "categories", tuple(self.categories))
-            if self.points is not None or not (math.isnan(self.lower) and math.isnan(self.upper)):
-                raise ValueError(f"{where}: categories exclude lower, upper and points; give one or the other")
-            if len(self.categories) < 2 or len(set(self.categories)) < len(self.categories):
-                twins = any(type(a) is not type(b) for a in self.categories for b in self.categories if a == b)
-                why = " (True equals 1, and 1.0 equals 1: write one of them, or texts)" if twins else ""
-                raise ValueError(
-                    f"{where}: categories must be at least two different values, got {list(self.categories)}{why}"
-                )
+            if self.points is not None or self.integer or not (math.isnan(self.lower) and math.isnan(self.upper)):
+                raise ValueError(f"{where}: categories exclude lower, upper, points and integer; give one or the other")
+            object.__setattr__(self, "categories", checked_categories(where, self.categories))
+            check_category_for_gaps(where, self.missing, self.categories)
             return
-        for key in ("lower", "upper"):
-            value = getattr(self, key)
-            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            if not number or not -sys.float_info.max <= value <= sys.float_info.max:
-                raise ValueError(
-                    f"{where}: {key} must be a finite number, got {value!r}; give the public range, or categories"
-                )
-            object.__setattr__(self, key, float(value))
-        if not math.isfinite(self.upper - self.lower):
-            raise ValueError(f"{where}: the range {self.lower:g} to {self.upper:g} is too wide for numbers; narrow it")
-        if not self.upper > self.lower:
-            raise ValueError(
-                f"{where}: upper ({self.upper:g}) is not above lower ({self.lower:g}); give the public range"
-            )
-        if self.points is not None:
-            object.__setattr__(self, "points", whole(f"{where}: points", self.points, least=2))
+        lower, upper = checked_range(where, self.lower, self.upper)
+        points = whole_points(where, lower, upper, self.points) if self.integer else self.points
+        found = {"lower": lower, "upper": upper, "missing": number_for_gaps(where, self.missing, lower, upper)}
+        for key, value in found.items():
+            object.__setattr__(self, key, value)
+        if points is not None:
+            object.__setattr__(self, "points", whole(f"{where}: points", points, least=2))
+        if self.integer and self.missing is not None and not self.missing.is_integer():
+            raise ValueError(f"{where}: missing is {self.missing:g}, but integer is true; give a whole number")
 
     def __eq__(self, other: object) -> bool:
         return self._told == other._told if isinstance(other, Feature) else NotImplemented
@@ -117,19 +114,42 @@ class Feature:
     @property
     def _told(self) -> tuple[object, ...]:
         """What is compared: NaN, which equals nothing, stands for the bounds of categories."""
-        return self.name, None if self.categories else (self.lower, self.upper), self.points, self.categories
+        ends = None if self.categories else (self.lower, self.upper)
+        return self.name, ends, self.points, self.categories, self.missing, self.integer
 
     @property
     def levels(self) -> int | None:
         """Number of public values, or None for a continuous range."""
         return len(self.categories) if self.categories is not None else self.points
 
+    def gaps(self, values: ArrayLike) -> Bools:
+        """Tell which values are missing; a gap that is itself a declared category is none.
+
+        Examples
+        --------
+        >>> Feature("age", 0, 100).gaps([31.0, None, float("nan"), "old"]).tolist()
+        [False, True, True, False]
+        """
+        column = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
+        if column.dtype.kind == "f":
+            return np.asarray(np.isnan(column))
+        if column.dtype.kind in "iub":
+            return np.zeros(column.shape, dtype=np.bool_)
+        kept = [value for value in self.categories or () if is_missing(value)]
+        found = [is_missing(value) and not any(value is one for one in kept) for value in column.ravel().tolist()]
+        return np.array(found, dtype=np.bool_).reshape(column.shape)
+
     def to_unit(self, values: ArrayLike) -> Floats:
-        """Convert natural values to [0, 1]; what is missing or undeclared is an error that names its row alone."""
+        """Convert natural values to [0, 1]; a gap is read as `missing`.
+
+        What is undeclared, or missing where nothing stands for it, is an error that names its row alone.
+        """
         if self.categories is not None:
             index = {category: i for i, category in enumerate(self.categories)}
             column = np.asarray(values, dtype=object).tolist()
             found = np.array([index.get(v, -1) for v in column], dtype=np.float64)
+            if self.missing is not None:
+                found = np.where((found < 0) & self.gaps(values), index[self.missing], found)
             if (found < 0).any():
                 row = int(np.argmax(found < 0))
                 raise ValueError(
@@ -155,11 +175,15 @@ class Feature:
             raise ValueError(
                 f"row {odd[0]}, {self.name}: the value is not a number; recode it, or declare the column's categories"
             )
+        if self.missing is not None:
+            natural, missing = np.where(missing, self.missing, natural), np.zeros_like(missing)
         outside = missing | (natural < self.lower) | (natural > self.upper)
         if outside.any():
             row = int(np.argmax(outside))
             what = "the value is missing (NaN)" if missing[row] else "the value lies outside"
-            remedy = "impute it" if missing[row] else "clip it, or declare a wider public range"
+            remedy = (
+                "declare what stands for it (missing)" if missing[row] else "clip it, or declare a wider public range"
+            )
             raise ValueError(
                 f"row {row}, {self.name}: {what}; the declared range is {self.lower:g} to {self.upper:g}; {remedy}"
             )
@@ -197,9 +221,11 @@ class Feature:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the TOML/JSON form, without the name."""
+        gap = {} if self.missing is None else {"missing": self.missing}
         if self.categories is not None:
-            return {"categories": list(self.categories)}
-        return {"lower": self.lower, "upper": self.upper} | ({"points": self.points} if self.points else {})
+            return {"categories": list(self.categories)} | gap
+        values: dict[str, Any] = {"integer": True} if self.integer else {"points": self.points} if self.points else {}
+        return {"lower": self.lower, "upper": self.upper} | values | gap
 
 
 @dataclass(frozen=True)
@@ -233,8 +259,9 @@ class Domain:
         """Build from ``{name: (lower, upper)}``, ``{name: [category, ...]}`` or ``{name: {"lower": ...}}``.
 
         A tuple of two numbers is a range, a list is a set of categories.  A list of two numbers could be either and is
-        refused: two numbers that are categories are written ``{name: {"categories": [0, 1]}}``.  An integer key i
-        stands for the unnamed column ``x<i>``.
+        refused: two numbers that are categories are written ``{name: {"categories": [0, 1]}}``.  What has more to say
+        is ``{name: {"lower": 15, "upper": 60, "missing": 27}}``.  An integer key i stands for the unnamed column
+        ``x<i>``.
         """
         features = []
         for key, value in ranges.items():
@@ -333,7 +360,7 @@ class Domain:
         return tomli_w.dumps(self.to_dict())
 
 
-KEYS = ("lower", "upper", "points", "categories")
+KEYS = ("lower", "upper", "points", "categories", "missing", "integer")
 
 
 def _feature(name: str, entry: object, where: str) -> Feature:

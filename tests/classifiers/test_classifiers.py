@@ -328,7 +328,7 @@ def test_bad_tables_are_refused():
         ask(model, table[["age", "income"]])
     missing = table[:5].astype({"age": float})
     missing.loc[3, "age"] = np.nan
-    with pytest.raises(ValueError, match=r"row 3, age: the value is missing \(NaN\)"):
+    with pytest.raises(ValueError, match=r"1 of 5 rows lack age \(first: row 3\)\. Add \"missing\": "):
         ask(model, missing)
     plain = LogisticRegression().fit(np.zeros((4, 2)), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="3 columns, but the classifier was fitted on 2"):

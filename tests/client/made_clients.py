@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,9 +20,9 @@ DOMAIN = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "t": (-0.1, 0.3), "job"
 POLICY = Policy(
     (
         Rule(DOMAIN["age"], "pm", Decimal(1)),
-        Rule(DOMAIN["bmi"], "sw", Decimal("0.3"), 13, missing=20),
+        Rule(replace(DOMAIN["bmi"], missing=20), "sw", Decimal("0.3"), 13),
         Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
-        Rule(DOMAIN["job"], "krr", Decimal("0.1"), missing="other", outside="other"),
+        Rule(replace(DOMAIN["job"], missing="other"), "krr", Decimal("0.1"), outside="other"),
     ),
     passing=Pass(("id",), ("name",)),
 )
@@ -152,13 +153,13 @@ def policies(draw):
             kinds = draw(st.lists(st.integers(-5, 5) | st.text("pq'\"\n", max_size=2), min_size=2, unique_by=str))
             instead = st.none() | st.sampled_from(kinds)
             feature = ew.Feature(name, categories=tuple(kinds))
-            rules.append(Rule(feature, "krr", draw(epsilons), missing=draw(instead), outside=draw(instead)))
+            rules.append(Rule(replace(feature, missing=draw(instead)), "krr", draw(epsilons), outside=draw(instead)))
         else:
             low = draw(st.floats(-1e6, 1e6))
             feature = ew.Feature(name, low, low + draw(st.floats(0.5, 1e3)))
             words = draw(st.sampled_from(["pm", "sw", "pm_affine", "sw_affine", "opm", "krr:k=7", "pm:quantise=5"]))
             missing = draw(st.none() | st.just(feature.upper))
-            rules.append(Rule(feature, words, draw(epsilons), draw(st.integers(1, 16)), missing))
+            rules.append(Rule(replace(feature, missing=missing), words, draw(epsilons), draw(st.integers(1, 16))))
     sampling = draw(st.none() | st.integers(1, len(rules)).map(Sampling))
     if sampling is not None and all(rule.feature.categories is None for rule in rules) and draw(st.booleans()):
         sampling = Sampling(sampling.features, "scaled")

@@ -37,11 +37,11 @@ GRIDS = (
     Grid(ew.Feature("kind", categories=MIXED), missing="", outside="nurse"),
 )
 RULES = {
-    "age": Rule(ew.Feature("age", 0, 1), "pm", Decimal(1), 12, missing=0.5),
-    "size": Rule(ew.Feature("size", 10, 60), "krr:k=6", Decimal("0.7"), missing=20),
-    "7": Rule(ew.Feature("7", categories=("a", "e", "x")), "krr", Decimal(2), missing="a", outside="x"),
+    "age": Rule(ew.Feature("age", 0, 1, missing=0.5), "pm", Decimal(1), 12),
+    "size": Rule(ew.Feature("size", 10, 60, missing=20), "krr:k=6", Decimal("0.7")),
+    "7": Rule(ew.Feature("7", categories=("a", "e", "x"), missing="a"), "krr", Decimal(2), outside="x"),
 }
-OTHER = Rule(ew.Feature("other", 0, 9), "sw", Decimal("0.3"), 10, missing=1)
+OTHER = Rule(ew.Feature("other", 0, 9, missing=1), "sw", Decimal("0.3"), 10)
 
 
 class Given(WordSource):

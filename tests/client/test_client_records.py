@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 from itertools import permutations
 
@@ -22,13 +23,16 @@ from epsworth.release import Pass, Policy, Rule
 JOBS = ew.Feature("job", categories=("clerk", 1, 2.5, "other"))
 TOTAL = Policy(
     (
-        Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), missing=40),
-        Rule(JOBS, "krr", Decimal(1), missing="clerk", outside="other"),
-        Rule(ew.Feature("7", -1, 1), "krr:k=5", Decimal(2), missing=0.25),
+        Rule(ew.Feature("age", 0, 100, missing=40), "pm", Decimal(1)),
+        Rule(replace(JOBS, missing="clerk"), "krr", Decimal(1), outside="other"),
+        Rule(ew.Feature("7", -1, 1, missing=0.25), "krr:k=5", Decimal(2)),
     ),
     passing=Pass(("id", "city"), ("note",)),
 )
-STRICT = Policy(tuple(Rule(rule.feature, rule.mechanism, rule.epsilon) for rule in TOTAL.rules), passing=TOTAL.passing)
+STRICT = Policy(
+    tuple(Rule(replace(rule.feature, missing=None), rule.mechanism, rule.epsilon) for rule in TOTAL.rules),
+    passing=TOTAL.passing,
+)
 
 
 class Hostile:

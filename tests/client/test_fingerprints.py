@@ -131,15 +131,17 @@ def differing():
     for part in (
         rule(), rule(epsilon=Decimal("0.31")), rule(epsilon=Decimal(50)), rule(mechanism="pm"), rule(bits=12),
         rule(mechanism="sw_affine"), rule(mechanism="sw:quantise=9"), rule(mechanism="sw:quantise=8"),
-        rule(missing=None), rule(missing=21), rule(feature=ew.Feature("bmi", 10, 61)),
+        rule(feature=replace(POLICY.rules[1].feature, missing=None)),
+        rule(feature=replace(POLICY.rules[1].feature, missing=21)),
+        rule(feature=replace(POLICY.rules[1].feature, integer=True)), rule(feature=ew.Feature("bmi", 10, 61)),
         rule(feature=ew.Feature("bmi", 9.5, 60)), rule(feature=ew.Feature("BMI", 10, 60)), rule(mechanism="krr:k=7"),
         rule(mechanism="krr:k=8"), rule(mechanism="laplace_clipped"), rule(mechanism="gaussian_clipped:delta=1e-5"),
     ):  # fmt: skip
         yield Policy((part,))
     yield Policy((rule(), POLICY.rules[0]))
     yield Policy((POLICY.rules[0], rule()))
-    for instead in ({}, {"missing": "other"}, {"missing": "nurse"}, {"outside": "other"}, {"outside": "clerk"}):
-        yield Policy((Rule(WORDS, "krr", Decimal(1), **instead),))
+    for missing, outside in ((None, None), ("other", None), ("nurse", None), (None, "other"), (None, "clerk")):
+        yield Policy((Rule(replace(WORDS, missing=missing), "krr", Decimal(1), outside=outside),))
     for kinds in (("clerk", "other", "nurse"), ("clerk", "nurse"), (1, 2), ("1", "2"), (True, 2), (1, 2.5)):
         yield Policy((Rule(ew.Feature("job", categories=kinds), "krr", Decimal(1)),))
     for others in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -296,8 +297,8 @@ def test_no_value_is_refused_that_has_a_substitute(opened, upstream, column):
     jobs = ew.Feature("job", categories=("clerk", "other"))
     policy = ew.Policy(
         (
-            Rule(ew.Feature("age", 0, 100), "krr:k=101", Decimal(200), missing=40),
-            Rule(jobs, "krr", Decimal(200), missing="clerk", outside="other"),
+            Rule(ew.Feature("age", 0, 100, missing=40), "krr:k=101", Decimal(200)),
+            Rule(replace(jobs, missing="clerk"), "krr", Decimal(200), outside="other"),
         )
     )
     client = opened(policy=policy)

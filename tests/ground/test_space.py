@@ -101,7 +101,7 @@ def test_a_missing_file_is_refused(tmp_path):
     ("values", "message"),
     [
         ([50, 131], "row 1, age: the value lies outside; the declared range is 0 to 100; clip it"),
-        ([np.nan], r"row 0, age: the value is missing \(NaN\); the declared range is 0 to 100; impute it"),
+        ([np.nan], r"row 0, age: the value is missing \(NaN\); the declared range is 0 to 100; declare what stands"),
         (["old"], "row 0, age: the value is not a number"),
     ],
 )

@@ -141,7 +141,7 @@ def test_marks_and_ends_of_lines_do_not_count(tmp_path, mark, end):
 def test_in_one_column_every_line_is_a_row(tmp_path):
     path = written(tmp_path, "age\n30\n\n40\n")
     assert read_table(path)["age"].to_list() == [30, None, 40]
-    policy = replace(AGE, rules=(replace(AGE.rules[0], missing=0),))
+    policy = replace(AGE, rules=(replace(AGE.rules[0], feature=replace(AGE.rules[0].feature, missing=0)),))
     assert perturb_file(policy, path, tmp_path / "o.csv", again=True).rows == 3
     with pytest.raises(ValueError, match="row 1, age: the value is not a number"):
         read_table(written(tmp_path, "age\n30\n\x1a", "z.csv"), {"age": "number"})

@@ -13,6 +13,7 @@ RECOMMENDED = "tests/utility/test_recommendation.py"
 ENSEMBLES = "tests/classifiers/test_ensembles.py"
 SHARED = "tests/utility/test_shared_miss.py"
 POPULATION = "tests/utility/test_population.py"
+GAPS = "tests/utility/test_gaps_in_questions.py"
 
 
 @mutant(
@@ -270,3 +271,21 @@ def tails_of_series_a_tenth_smaller(original):
 )
 def shares_of_a_gain_are_exact(original):
     return 1.0
+
+
+@mutant(
+    "epsworth.space.Feature.to_unit",
+    claim="a question about records with gaps is about what clients send in their place",
+    test=f"{GAPS}::test_a_gap_is_perturbed_as_the_declared_value_and_keeps_the_label_of_the_gap",
+)
+def gaps_are_the_lower_end(original):
+    return lambda self, values: np.where(self.gaps(values), 0.0, original(self, values))
+
+
+@mutant(
+    "epsworth.release.rules.Rule.points",
+    claim="what is declared as whole numbers is analysed and released as whole numbers",
+    test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
+)
+def whole_numbers_leave_unrounded(original):
+    return lambda self: None

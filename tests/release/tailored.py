@@ -121,7 +121,7 @@ def policy(*args, rules=(), **kwargs) -> Policy:
     return Policy(tuple(rules), None, tables, Pass(passing))
 
 
-RULE = Rule(Feature("hours", 0, 7), "krr:k=3", Decimal("0.5"), missing=3)
+RULE = Rule(Feature("hours", 0, 7, missing=3), "krr:k=3", Decimal("0.5"))
 """On a public column that g sees."""
 
 

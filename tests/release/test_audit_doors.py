@@ -19,9 +19,9 @@ from epsworth.release.columns import Column
 from epsworth.release.parts import PartWords
 from epsworth.release.rules import Rule
 
-AGE = Rule(ew.Feature("age", -5, 100), "pm", Decimal(1), bits=4, missing=1.0)
+AGE = Rule(ew.Feature("age", -5, 100, missing=1.0), "pm", Decimal(1), bits=4)
 JOB = Rule(
-    ew.Feature("job", categories=("clerk", "nurse", "other")), "krr", Decimal(1), missing="other", outside="other"
+    ew.Feature("job", categories=("clerk", "nurse", "other"), missing="other"), "krr", Decimal(1), outside="other"
 )
 POLICY = Policy((AGE, JOB))
 CALLS = 1024

@@ -299,7 +299,7 @@ def test_what_is_no_number_is_refused_by_its_row(text, release):
 def test_declared_missing_words_stay_missing(text, release):
     with pytest.raises(ValueError, match=r"^row 1, age: the value is missing"):
         release(f"age,job\n1,a\n{text},a\n")
-    policy = Policy((Rule(ew.Feature("age", 0, 100), "krr:k=101", Decimal(200), missing=7),), passing=Pass(("job",)))
+    policy = Policy((Rule(ew.Feature("age", 0, 100, missing=7), "krr:k=101", Decimal(200)),), passing=Pass(("job",)))
     assert release(f"age,job\n1,a\n{text},a\n", policy=policy) == b"age,job\n1.0,a\n7.0,a\n"
 
 

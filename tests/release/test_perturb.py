@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -150,8 +151,8 @@ def test_missing_and_undeclared_values_are_refused_or_replaced():
     sure = Decimal(200)  # keeps its input but with probability e^-200
     lenient = Policy(
         (
-            Rule(ew.Feature("age", 0, 100), "krr:k=101", sure, missing=50),
-            Rule(PEOPLE["job"], "krr", sure, missing="c", outside="b"),
+            Rule(ew.Feature("age", 0, 100, missing=50), "krr:k=101", sure),
+            Rule(replace(PEOPLE["job"], missing="c"), "krr", sure, outside="b"),
         ),
         passing=Pass(("id", "note")),
     )
@@ -233,7 +234,7 @@ RANDOM = {
 
 @pytest.mark.skipif(tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 6), reason="older checks know no tags")
 @parametrize_with_checks(
-    [ew.Perturb(Policy((Rule(ew.Feature("x0", -10, 10), "pm", Decimal(1), missing=0),), passing=Pass(OTHER)))],
+    [ew.Perturb(Policy((Rule(ew.Feature("x0", -10, 10, missing=0), "pm", Decimal(1)),), passing=Pass(OTHER)))],
     expected_failed_checks=lambda estimator: RANDOM,
 )
 @pytest.mark.cases(1)
@@ -299,7 +300,7 @@ def test_unusual_scalars_are_one_value():
     policy = Policy.of("krr:k=11", 200, ew.Domain.of({"x": (0, 10)}))  # kept but with probability e^-200
     for values in (pl.Series([Decimal(1), Decimal(2)]), pl.Series([1, 2], dtype=pl.Int128), pl.Series(["1", "2"])):
         assert perturb(policy, pl.DataFrame({"x": values}))["x"].to_list() == [1.0, 2.0]
-    words = Policy((Rule(PEOPLE["job"], "krr", Decimal(200), missing="b", outside="c"),))
+    words = Policy((Rule(replace(PEOPLE["job"], missing="b"), "krr", Decimal(200), outside="c"),))
     frame = pd.DataFrame({"job": pd.Series(["a", pd.NA, None, 3], dtype=object)})
     assert perturb(words, frame)["job"].tolist() == ["a", "b", "b", "c"]
     assert perturb(words, pl.DataFrame({"job": [1, 2]}))["job"].to_list() == ["c", "c"]

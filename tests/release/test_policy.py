@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal, FloatOperation, Inexact, localcontext
 from fractions import Fraction
@@ -35,12 +36,15 @@ def policies(draw):
             kinds = draw(st.lists(st.integers(-5, 5) | st.text("pqr'\"\n", max_size=3), min_size=2, unique_by=str))
             instead = st.none() | st.sampled_from(kinds)
             feature = ew.Feature(name, categories=tuple(kinds))
-            rules.append(Rule(feature, "krr", draw(decimals), missing=draw(instead), outside=draw(instead)))
+            rules.append(Rule(replace(feature, missing=draw(instead)), "krr", draw(decimals), outside=draw(instead)))
         else:
             low = draw(numbers)
             feature = ew.Feature(name, low, low + draw(st.floats(0.5, 1e3)))
             words = draw(st.sampled_from(["pm", "sw", "krr:k=7", "pm:quantise=5"]))
-            rules.append(Rule(feature, words, draw(decimals), missing=draw(st.none() | st.just(feature.lower))))
+            feature = replace(feature, missing=draw(st.none() | st.just(feature.lower)))
+            if draw(st.booleans()):
+                feature = replace(feature, lower=-3, upper=draw(st.integers(-2, 9)), missing=None, integer=True)
+            rules.append(Rule(feature, words, draw(decimals)))
     sample = draw(st.none() | st.integers(1, len(rules)).map(Sampling))
     return Policy(tuple(rules), sample)
 
@@ -106,7 +110,7 @@ def test_the_fingerprint_tells_every_policy_apart():
 
 
 def test_decimals_of_a_file_meet_the_decimals_of_a_table():
-    policy = Policy((Rule(ew.Feature("dose", categories=(0.1, 0.2)), "krr", Decimal(200), missing=0.2),))
+    policy = Policy((Rule(ew.Feature("dose", categories=(0.1, 0.2), missing=0.2), "krr", Decimal(200)),))
     read = Policy.from_toml(policy.to_toml())
     table = pl.DataFrame({"dose": [0.1, 0.2, None]})
     assert ew.perturb(read, table)["dose"].to_list() == [0.1, 0.2, 0.2]  # but for e^-200
@@ -190,11 +194,15 @@ def test_deltas_are_those_of_the_worst_subset():
         ("epsilon = 1.0\nbits", "epsilon = true\nbits", "features.age.epsilon: must be a finite number, got True"),
         ("epsilon = 1.0\nbits", "bits", "features.age.epsilon: is missing"),
         ("bits = 16", "bits = 40", "features.age.bits: must be a whole number from 1 to 16, got 40"),
-        ("bits = 16", 'bits = 16\nmissing = "x"', "features.age.missing: must be a number of the range"),
-        ("bits = 16", "bits = 16\nmissing = 101", "features.age.missing: 101 lies outside the range 0 to 100"),
+        ("bits = 16", 'bits = 16\nmissing = "x"', "features.age: missing must be a number of the range"),
+        ("bits = 16", "bits = 16\nmissing = 101", "features.age: missing is 101, outside the range 0 to 100"),
         ('outside = "clamp"', 'outside = "drop"', "features.age.outside: numbers outside the range are clamped"),
         ('"a",', '"a", "a",', "features.job: categories must be at least two different values"),
-        ('mechanism = "krr"', 'mechanism = "krr"\nmissing = "q"', "features.job.missing: 'q' is not one of the"),
+        (
+            'mechanism = "krr"',
+            'mechanism = "krr"\nmissing = "q"',
+            "features.job: missing is 'q', which is not one of the",
+        ),
         ("epsilon = 2.0", "epsilon = 1.5", "per_record.epsilon: states 1.5, but the features add up to 2"),
         ("epsilon = 2.0", 'epsilon = "2"', "per_record.epsilon: states '2'"),
         ('notion = "pure"', 'notion = "zero"', "per_record.notion: states 'zero', but it is 'pure'"),

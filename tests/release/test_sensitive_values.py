@@ -44,9 +44,9 @@ class OneWord:
 def rules(*names):
     age, job, code = names
     return (
-        Rule(ew.Feature(age, 0, 100), "pm", Decimal("0.5"), bits=4, missing=40),
-        Rule(ew.Feature(job, categories=("a", "b", "c")), "krr", Decimal("0.5"), missing="a", outside="c"),
-        Rule(ew.Feature(code, categories=(1, 2, 300)), "krr", Decimal("0.5"), missing=1, outside=2),
+        Rule(ew.Feature(age, 0, 100, missing=40), "pm", Decimal("0.5"), bits=4),
+        Rule(ew.Feature(job, categories=("a", "b", "c"), missing="a"), "krr", Decimal("0.5"), outside="c"),
+        Rule(ew.Feature(code, categories=(1, 2, 300), missing=1), "krr", Decimal("0.5"), outside=2),
     )
 
 

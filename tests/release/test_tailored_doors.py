@@ -130,7 +130,7 @@ def test_nothing_is_said_of_signalling_and_tiny_numbers(kind, bits):
 
 
 def test_the_true_values_of_a_column_with_a_rule_do_not_show_in_an_array_s_type():
-    given = Policy((Rule(Feature("x2", 0, 100), "krr:k=3", Decimal("0.5"), missing=3),), None, NUMBERS.tailoring)
+    given = Policy((Rule(Feature("x2", 0, 100, missing=3), "krr:k=3", Decimal("0.5")),), None, NUMBERS.tailoring)
     for value in (7.0, 7, None, "7", 2**60 + 1, True):
         table = np.column_stack([column([1.0]), column([2.0]), column([value])])
         assert perturb(given, table).dtype == np.float64

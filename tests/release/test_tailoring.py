@@ -53,7 +53,7 @@ REACHED = [0, 1, 2, 3, 3, 3]
 """How many regions are within reach of those: what is no number of hours is 3."""
 RULES = {
     "three": RULE,
-    "categories": Rule(Feature("job", categories=("a", "b", "c")), "krr", Decimal("0.5"), missing="a", outside="c"),
+    "categories": Rule(Feature("job", categories=("a", "b", "c"), missing="a"), "krr", Decimal("0.5"), outside="c"),
 }
 
 

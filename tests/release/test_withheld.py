@@ -21,7 +21,7 @@ from epsworth.release.withheld import values_withheld
 SECRET = 77.4242
 KINDS = ew.Domain.of({"c": [1, 2, 3]})
 NUMBERS = Policy.of("krr", 1, KINDS)
-FILLED = Policy((replace(NUMBERS.rules[0], missing=1, outside=2),), passing=Pass(("id",)))
+FILLED = Policy((replace(NUMBERS.rules[0], feature=replace(KINDS["c"], missing=1), outside=2),), passing=Pass(("id",)))
 WORDS = Policy.of("krr", 1, ew.Domain.of({"c": ["a", "b"]}))
 AGES = Policy.of("pm", 1, ew.Domain.of({"c": (0, 100)}))
 

@@ -195,7 +195,7 @@ def test_pages_are_made_of_the_result_alone(world, tmp_path):
 
 def test_mechanisms_without_an_exact_sampler_have_no_policy(tmp_path):
     study = ew.Study.load(
-        made(tmp_path, changed(mechanisms='["laplace"]', epsilons="[64]", at_least="0.5", max_epsilon="64"))
+        made(tmp_path, changed(mechanisms='["laplace"]', epsilons="[64]", at_least="0.5", max_epsilon="128"))
     )
     found = study.run()
     assert found.recommendation.feasible

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -125,9 +126,9 @@ def deals():
 
 def rules(**more):
     """Return two rules of different mechanisms and epsilons."""
-    age = Rule(Feature("age", 0, 100), "laplace_clipped", "0.7", bits=8, missing=40, **more)
+    age = Rule(Feature("age", 0, 100, missing=40), "laplace_clipped", "0.7", bits=8, **more)
     job = Feature("job", categories=("clerk", "nurse", "other"))
-    return age, Rule(job, "krr", "1.3", missing="other", outside="other")
+    return age, Rule(replace(job, missing="other"), "krr", "1.3", outside="other")
 
 
 @pytest.mark.parametrize("sampling", [None, Sampling(1), Sampling(1, "scaled")], ids=["all", "missing", "scaled"])
@@ -210,7 +211,7 @@ def test_numbers_of_a_column_of_categories_are_analysed_as_released():
 def test_draws_under_another_policy_lie_outside():
     table = deals()
     curves = ew.stability(Deals().predict, table, policy=ew.Policy(rules()))
-    other = Rule(Feature("age", 0, 100), "laplace_clipped", "0.9", bits=8, missing=40)
+    other = Rule(Feature("age", 0, 100, missing=40), "laplace_clipped", "0.9", bits=8)
     assert not inside(ew.Policy((other, rules()[1]), passing=Pass(("id",))), Deals(), table, curves, 20_000)
 
 
@@ -289,7 +290,7 @@ def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():
     model = HistGradientBoostingClassifier(max_iter=5).fit(np.where(X > 6, np.nan, X), Y)
     table = X[ROWS].copy()
     table[1, 2] = np.nan
-    rule = Rule(Feature("x2", 1, 7), "pm", 2, missing=4)
+    rule = Rule(Feature("x2", 1, 7, missing=4), "pm", 2)
     curves = ew.stability(model, table, policy=ew.Policy((rule,)))
     by_grid = ew.stability(model.predict, table, policy=ew.Policy((rule,)))
     assert (curves.method[0, 0], by_grid.method[0, 0]) == ("cells", "grid")
@@ -365,7 +366,7 @@ def test_what_a_policy_says_is_not_said_twice(given, told):
 
 def test_what_a_policy_refuses_is_refused_by_its_row():
     age, job = rules()
-    refusing = ew.Policy((Rule(age.feature, "pm", 1), job))
+    refusing = ew.Policy((Rule(replace(age.feature, missing=None), "pm", 1), job))
     with pytest.raises(
         ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses that"
     ):

@@ -6,13 +6,15 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.cli import services
 from epsworth.cli.options import split_commas, workers
+from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import (
+    check_gaps_of,
     check_row,
     column_named,
     epsilon_grid,
@@ -20,6 +22,7 @@ from epsworth.studies.inputs import (
     is_address,
     model_of_file,
     read_records,
+    with_whole_numbers,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ class Inputs:
         Declared ranges.
     origins : dict
         Where they come from, in words, where a page is to tell that.
+    table : Path
+        The file, or - for standard input.
     """
 
     model: Classifier
@@ -61,6 +66,7 @@ class Inputs:
     names: list[Any]
     domain: Domain | None
     origins: Mapping[str, str]
+    table: Path
 
     @classmethod
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
@@ -82,9 +88,24 @@ class Inputs:
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
+        declared = with_gaps(declared, given.get("missing"), names, frame.columns, given["domain"])
         check_unchanged(before, files)
         origins = {name.capitalize(): one.named(files[name]) for name, one in before.items()}
-        return cls(asked, frame, truth, names, declared, origins)
+        return cls(asked, frame, truth, names, declared, origins, table)
+
+    def with_whole_numbers(self) -> Self:
+        """Return the same, in which columns of whole numbers stay such when they are released."""
+        if self.domain is None:
+            return self
+        found = [
+            with_whole_numbers(one, self.frame.get_column(one.name)) if one.name in self.names else one
+            for one in self.domain.features
+        ]
+        return replace(self, domain=replace(self.domain, features=tuple(found)))
+
+    def check_gaps(self) -> None:
+        """Refuse gaps in sensitive columns for which nothing stands."""
+        check_gaps_of(self.frame, self.names, self.domain, self.table)
 
     def check_row(self, row: int) -> None:
         """Refuse a record that the table does not hold."""
@@ -130,6 +151,7 @@ def compute(
         asked.check_row(row)
     question: dict[str, Any] = {"policy": policy}
     if policy is None:
+        asked.check_gaps()
         question = {
             "sensitive": asked.names,
             "mechanisms": families(given["mechanism"]),
@@ -179,14 +201,18 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
 
 def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
     """Return the question of ``recommend`` as a study that lies at a destination."""
+    from epsworth.space import Domain
     from epsworth.studies.study import WANTED, Study
 
     folder = destination.absolute().parent
-    names = {"model": model, "table": table, "domain": given["domain"]}
+    names: dict[str, Any] = {"model": model, "table": table, "domain": given["domain"]}
+    files = {name: _from(folder, one) for name, one in names.items()}
+    if given["domain"] is None or Domain.load(given["domain"]) != loaded.domain:  # options and columns say more
+        files["domain"] = loaded.domain
     service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
     same = (set(WANTED) - {"on"}) | {"target", "sep", "method", "over", "confidence", "tolerance", "quantise", "seed"}
     return Study(
-        **{name: _from(folder, one) for name, one in names.items()},
+        **files,
         sensitive=loaded.names,
         mechanisms=families(given["mechanism"]),
         epsilons=given["epsilon"],
@@ -222,7 +248,16 @@ def left_of(within: float | None, began: float) -> float | None:
 
 def refuse_beside_policy(context: typer.Context) -> None:
     """Refuse options that a policy answers already, instead of ignoring them."""
-    for name in ("sensitive", "mechanism", "epsilon", "per_feature", "domain", "domain_from_data", "quantise"):
+    for name in (
+        "sensitive",
+        "mechanism",
+        "epsilon",
+        "per_feature",
+        "domain",
+        "missing",
+        "domain_from_data",
+        "quantise",
+    ):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise ValueError(

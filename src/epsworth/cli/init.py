@@ -51,7 +51,11 @@ def init(
     if not words and draft:
         raise ValueError("--sensitive is missing; name the features that users perturb")
     names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
-    features = [(_seen if draft else _asked)(name, column(frame, name)) for name in names]
+    columns = [column(frame, name) for name in names]
+    features = [
+        inputs.with_whole_numbers((_seen if draft else _asked)(name, one), one)
+        for name, one in zip(names, columns, strict=True)
+    ]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
     out = show.console()

@@ -56,6 +56,15 @@ DomainFile = Annotated[
     Path | None,
     typer.Option("--domain", help="Public ranges of the sensitive features, .toml or .json; default: all on [0, 1]."),
 ]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="NAME=VALUE",
+        help="What a gap in a sensitive column is read as, before it is perturbed; repeat. Default: what --domain "
+        "says; other gaps are refused (tailor: the usual value).",
+    ),
+]
 DomainFromData = Annotated[
     bool,
     typer.Option("--domain-from-data", help="Take the ranges from the table. This leaks its extreme values."),
@@ -181,7 +190,7 @@ ASKED: More = {  # of commands that ask a model, in a file or behind an address,
     "sep": (Sep, ","), "trust": (Trust, False), "cache": (services.Cache, None), "batch": (services.Batch, None),
     "timeout": (services.Timeout, None), "inputs": (services.Inputs, None), "output": (services.Output, None),
 }  # fmt: skip
-BUDGETED: More = ASKED | {"most_asked": (services.Budget, None)}
+BUDGETED: More = ASKED | {"missing": (Missing, None), "most_asked": (services.Budget, None)}
 CURVES: More = BUDGETED | {  # of commands that compute curves
     "mechanism": (Mechanisms, None), "per_feature": (PerFeature, False), "method": (Method, "auto"),
     "quantise": (Quantise, None), "confidence": (Confidence, 0.999), "tolerance": (Tolerance, 0.01),

@@ -10,6 +10,7 @@ import typer
 
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
+from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def recommend(
     curves: Any  # in memory, or in parts
     if recheck and (policy is None or table is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
-    columns = options.passing_columns(passing, policy)
+    columns, missing = options.passing_columns(passing, policy), context.params["missing"]
     view = view_asked(on)
     check_choice(at_least, of, delta, max_epsilon, at_most_sure)
     if table is None:
@@ -85,8 +86,10 @@ def recommend(
             raise ValueError(
                 f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
             )
-        _refuse_questions(context, CHOICES | ({"domain"} if policy else set()))
+        _refuse_questions(context, CHOICES | ({"domain", "missing"} if policy else set()))
         curves, ranges = curves_of_file(source)
+        ranges = ranges if domain is None else Domain.load(domain)
+        ranges = with_gaps(ranges, missing, curves.features, curves.features, domain)
     else:
         if not sensitive:
             raise ValueError("--sensitive is missing; name the features that users perturb")
@@ -94,6 +97,7 @@ def recommend(
             raise ValueError("--of accuracy needs the true labels; name their column with --target")
         rows = [view] if isinstance(view, int) else []
         loaded = asking.Inputs.of(context.params, source, table)
+        loaded = loaded if domain_from_data else loaded.with_whole_numbers()
         if study is not None:
             asking.study_of(context.params, source, table, loaded, study).save(study)
         curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
@@ -108,7 +112,7 @@ def recommend(
             made = _tailored(found.choice, loaded, seed)
             handed = options.passing_only(made.policy, columns)
         else:
-            handed = found.policy(Domain.load(domain) if domain is not None else ranges, passing=columns)
+            handed = found.policy(ranges if loaded is None else loaded.domain, passing=columns)
         handed.save(policy)
         if recheck and table is not None:
             given = context.params | {"resume": None}
@@ -150,8 +154,8 @@ def recommend(
     elif found.feasible:
         asked = () if table is None else (table, "-s", ",".join(curves.features))
         show.suggest(
-            "recommend", source, *asked, *show.domain_words(domain), "--at-least", at_least, "--policy", "policy.toml",
-            why="write what clients must run",
+            "recommend", source, *asked, *show.domain_words(domain, missing), "--at-least", at_least,
+            "--policy", "policy.toml", why="write what clients must run",
         )  # fmt: skip
     leave_if(interrupted)
 

@@ -48,6 +48,6 @@ def safe_box(
     out.print("This is computed from the record itself: show it to nobody who may not see the record.")
     names = ",".join(found.features)
     show.suggest(
-        "utility", model, table, "-s", names, *show.domain_words(domain), "--record", record,
+        "utility", model, table, "-s", names, *show.domain_words(domain, context.params["missing"]), "--record", record,
         why="how often the label stays",
     )  # fmt: skip

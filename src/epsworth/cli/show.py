@@ -167,6 +167,8 @@ def meanings(curves: Curves) -> list[str]:
 def print_policy(path: Path, policy: Policy) -> None:
     """Say where the policy is, and what becomes of the columns that it does not perturb."""
     console().print(f"Policy for clients: {path}; {policy.passing}.", markup=False, soft_wrap=True)
+    if whole := [rule.feature.name for rule in policy.rules if rule.feature.integer]:
+        console().print(f"Released as whole numbers: {', '.join(whole)}.", markup=False, soft_wrap=True)
 
 
 def suggest(*words: object, why: str) -> None:
@@ -177,9 +179,10 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
-def domain_words(domain: object) -> tuple[object, ...]:
-    """Return the option that names declared ranges, where some were given."""
-    return () if domain is None else ("--domain", domain)
+def domain_words(domain: object, missing: Sequence[str] | None = None) -> tuple[object, ...]:
+    """Return the options that name declared ranges, and what stands for gaps, where some were given."""
+    gaps = (word for one in missing or () for word in ("--missing", one))
+    return (*(() if domain is None else ("--domain", domain)), *gaps)
 
 
 def write_json(destination: str, document: dict[str, Any]) -> None:

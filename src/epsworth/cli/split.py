@@ -43,6 +43,7 @@ def split(
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
     asked = asking.Inputs.of(context.params, model, table)
+    asked.check_gaps()
     with options.workers(jobs, cluster) as n_jobs, options.progress_bar("sharing out") as progress:
         found = ew.split_budget(
             asked.model, asked.frame, sensitive=asked.names, total=epsilon, mechanism=mechanism,
@@ -73,6 +74,7 @@ def split(
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:
         show.suggest(
-            "split", model, table, "-s", ",".join(found.features), *show.domain_words(domain), "-e", epsilon,
-            "--policy", "policy.toml", why="write what clients must run",
+            "split", model, table, "-s", ",".join(found.features),
+            *show.domain_words(domain, context.params["missing"]), "-e", epsilon, "--policy", "policy.toml",
+            why="write what clients must run",
         )  # fmt: skip

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsworth.cli import asking, options, services, show
+from epsworth.cli.substitutes import substitutes, with_gaps
 
 if TYPE_CHECKING:
     from epsworth.space import Feature
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from epsworth.utility.tailored import Tailored
 
 PARTS = 8  # epsilons of a plot, up to twice the policy's
-SHOWN = 10  # categories that a message names
-
-Substitute = list[str] | None
 
 
 @options.takes(options.BUDGETED)
@@ -40,12 +38,8 @@ def tailor(
         Path | None,
         typer.Option("--domain", help="Public ranges of these columns, .toml or .json; default: those in the table."),
     ] = None,
-    missing: Annotated[
-        Substitute,
-        typer.Option(help="What stands for missing values: NAME=VALUE, repeat, or one value. Default: the usual one."),
-    ] = None,
     outside: Annotated[
-        Substitute,
+        list[str] | None,
         typer.Option(help="What stands for undeclared categories: NAME=VALUE, repeat, or one. Default: the commonest."),
     ] = None,
     wish: Annotated[
@@ -116,10 +110,13 @@ def tailor(
     stated = record_epsilon(epsilon, "--epsilon")
     _check_wishes(wish, target, plot, holdout)
     counts = _weights(weights, also or [])
-    asked = _with_columns(asking.Inputs.of(context.params | {"domain_from_data": False}, model, table))
+    missing = context.params["missing"]
+    asked = _with_columns(asking.Inputs.of(context.params | {"domain_from_data": False, "missing": None}, model, table))
     others = asking.others(also or [], context.params)
+    with_gaps(asked.domain, missing if asked.domain else None, asked.names, asked.frame.columns, domain)  # they agree
     declared = _declared(asked)
-    absent, unknown = substitutes("--missing", missing, declared), substitutes("--outside", outside, declared)
+    absent = substitutes("--missing", missing, declared, asked.frame.columns)
+    unknown = substitutes("--outside", outside, declared, asked.frame.columns)
     with options.workers(jobs, cluster) as n_jobs, options.progress_bar("making the policy") as progress:
         made = ew.tailor(
             asked.model, asked.frame, sensitive=asked.names, epsilon=stated, domain=asked.domain, missing=absent,
@@ -151,8 +148,8 @@ def tailor(
     _print(made, curves, declared=domain is not None)
     if policy is None:
         show.suggest(
-            "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain), "--epsilon", epsilon,
-            "--policy", "policy.toml", why="write what clients must run",
+            "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain, missing),
+            "--epsilon", epsilon, "--policy", "policy.toml", why="write what clients must run",
         )  # fmt: skip
         return
     show.print_policy(policy, handed)
@@ -215,58 +212,3 @@ def _with_columns(asked: asking.Inputs) -> asking.Inputs:
         return asked
     read = asked.model.features
     return replace(asked, names=[name for name in asked.frame.columns if read is None or name in read])
-
-
-def substitutes(option: str, words: Substitute, features: Sequence[Feature]) -> dict[str | int, Any] | None:
-    """Read what stands for values: NAME=VALUE, or one value for all features that are not named.
-
-    Examples
-    --------
-    >>> from epsworth import Feature
-    >>> features = [Feature("age", 0, 100), Feature("job", categories=("clerk", "other"))]
-    >>> substitutes("--missing", ["age=40", "other"], features)
-    {'age': Decimal('40'), 'job': 'other'}
-    >>> substitutes("--outside", ["other"], features)
-    {'job': 'other'}
-    """
-    if not words:
-        return None
-    of = {feature.name: feature for feature in features if option == "--missing" or feature.categories is not None}
-    named: dict[str | int, Any] = {}
-    general: list[str] = []
-    for word in words:
-        name = next((feature.name for feature in features if word.startswith(f"{feature.name}=")), None)
-        if name is None:
-            general.append(word)
-        elif name in named:
-            raise ValueError(f"{option} {word}: {name} has a value already; keep one")
-        elif name not in of:
-            raise ValueError(f"{option} {word}: numbers outside the range of {name} count as its ends; leave it out")
-        else:
-            named[name] = _value(f"{option} {word}", word[len(name) + 1 :], of[name])
-    if len(general) > 1:
-        raise ValueError(f"{option}: {' and '.join(general)} name no feature; write NAME=VALUE, or one value for all")
-    rest = [feature for name, feature in of.items() if name not in named]
-    if general and not rest:
-        raise ValueError(f"{option} {general[0]}: there is no feature for it; write NAME=VALUE, or leave it out")
-    return named | {feature.name: _value(f"{option} {word}", word, feature) for word in general for feature in rest}
-
-
-def _value(told: str, text: str, feature: Feature) -> Any:
-    """Read a value that a feature can have."""
-    from epsworth.numerals import exact_decimal
-
-    name = feature.name
-    if feature.categories is not None:
-        found = [category for category in feature.categories if str(category) == text]
-        if not found:
-            shown = map(str, [*feature.categories[:SHOWN], *(["..."] if len(feature.categories) > SHOWN else [])])
-            raise ValueError(f"{told}: {name} has the categories {', '.join(shown)}")
-        return found[0]
-    try:
-        value = exact_decimal(told, text)
-    except ValueError:
-        raise ValueError(f"{told}: {name} is a number from {feature.lower:g} to {feature.upper:g}") from None
-    if not feature.lower <= value <= feature.upper:
-        raise ValueError(f"{told}: {name} is a number from {feature.lower:g} to {feature.upper:g}")
-    return value

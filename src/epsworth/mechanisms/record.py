@@ -44,7 +44,8 @@ class RecordRelease:
 def record_release(release: Release, features: Sequence[Feature]) -> RecordRelease:
     """Fit a mechanism to each feature.
 
-    Grid mechanisms take a feature's declared grid.  Categorical features always get k-ary randomised
+    Grid mechanisms take a feature's declared grid, and where it holds whole numbers the outputs of all others are
+    rounded to them.  Categorical features always get k-ary randomised
     response over their categories, at the same epsilon: no other mechanism keeps categories.
     """
     if isinstance(release, LabelResponse):
@@ -96,7 +97,7 @@ def stand_ins(release: Release, features: Sequence[Feature], *, explicit: bool =
     notes = []
     for feature in features:
         fitted = _fitted(named, feature)
-        if type(fitted) is not type(named):
+        if feature.categories is not None and type(fitted) is not type(named):
             notes.append(
                 f"{feature.name} is categorical, so k-ary randomised response over its {fitted.points} categories "
                 "perturbs it instead"
@@ -113,4 +114,6 @@ def _fitted(mechanism: Mechanism, feature: Feature) -> Mechanism:
         return replace(mechanism, k=feature.points)
     if feature.points is not None and isinstance(mechanism, Quantised):
         return Quantised(mechanism.mechanism, feature.points)
+    if feature.points is not None and feature.integer:
+        return Quantised(mechanism, feature.points)
     return mechanism

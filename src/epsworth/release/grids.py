@@ -7,7 +7,7 @@ is refused, nor in what is said of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,8 @@ class Grid:
         With ``points``, the grid has so many places, else 2^bits.
     bits : int
     missing : float or category
-        What stands for whatever is no finite number, or for a category that is not there.
+        What stands for whatever is no finite number, or for a category that is not there; by default what the feature
+        declares.
     outside : category, optional
         What stands for undeclared categories; numbers are clamped.
     """
@@ -48,7 +49,11 @@ class Grid:
     outside: Any = None
 
     def __post_init__(self) -> None:
-        feature, categories = self.feature, self.feature.categories
+        if self.missing is None:
+            object.__setattr__(self, "missing", self.feature.missing)
+        feature = replace(self.feature, missing=None, integer=False)  # one place for gaps; whole numbers are points
+        object.__setattr__(self, "feature", feature)
+        categories = feature.categories
         if isinstance(self.missing, np.generic):
             object.__setattr__(self, "missing", self.missing.item())
         if categories is None:

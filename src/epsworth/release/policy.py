@@ -96,8 +96,11 @@ class Policy(Result):
         _check_count(self.sampling.features, len(self.rules))
         if self.sampling.unsampled not in UNSAMPLED:
             raise ValueError(f"sample.unsampled: must be 'missing' or 'scaled', got {self.sampling.unsampled!r}")
-        if self.sampling.unsampled == "scaled" and any(rule.feature.categories is not None for rule in self.rules):
-            raise ValueError("sample.unsampled: categories cannot be scaled; use 'missing'")
+        if self.sampling.unsampled == "scaled":
+            for feature in (rule.feature for rule in self.rules):
+                if feature.categories is not None or feature.integer:
+                    kind = "categories" if feature.categories is not None else "whole numbers"
+                    raise ValueError(f"sample.unsampled: {kind} cannot be scaled; use 'missing'")
 
     @classmethod
     def of(

@@ -11,12 +11,11 @@ from epsworth.guarantees import Guarantee
 from epsworth.numerals import EXACT, plain
 from epsworth.release.passed import ENTRIES, Pass
 from epsworth.release.rules import BITS, Rule, Sampling
-from epsworth.space import Domain
+from epsworth.space import KEYS, Domain
 
 VERSION = 1
 TOP = ("version", "fingerprint", "per_record", "sample", "features", "tailored", "pass")
-PUBLIC = ("lower", "upper", "points", "categories")
-RULE = ("mechanism", "epsilon", "bits", "missing", "outside")
+RULE = ("mechanism", "epsilon", "bits", "outside")
 
 
 def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling | None]:
@@ -34,9 +33,9 @@ def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling 
 def _rule(name: str, entry: object) -> Rule:
     where = f"features.{name}"
     table = _table(where, entry)
-    _known(where, table, PUBLIC + RULE)
+    _known(where, table, KEYS + RULE)
     table = {key: value if key == "epsilon" else with_floats(value) for key, value in table.items()}
-    declared = {key: table[key] for key in PUBLIC if key in table}
+    declared = {key: table[key] for key in KEYS if key in table}
     feature = Domain.from_dict({"features": {name: declared}})[name]
     for key in ("mechanism", "epsilon"):
         if key not in table:
@@ -47,9 +46,7 @@ def _rule(name: str, entry: object) -> Rule:
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= MOST_BITS:
         raise ValueError(f"{where}.bits: must be a whole number from 1 to {MOST_BITS}, got {bits!r}")
     try:
-        return Rule(
-            feature, table["mechanism"], table["epsilon"], bits, table.get("missing"), table.get("outside")
-        )  # fmt: skip
+        return Rule(feature, table["mechanism"], table["epsilon"], bits, table.get("outside"))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}.{error}") from None
 

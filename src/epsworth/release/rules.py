@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -29,15 +29,13 @@ class Rule:
     Attributes
     ----------
     feature : Feature
-        Its public range or categories.
+        Its public range or categories, and what stands for a missing value; without that it is refused.
     mechanism : str
         The words of both doors, such as ``"pm"`` or ``"krr:k=33"``; categories always take ``krr``.
     epsilon : Decimal
         Exact.
     bits : int
         The grids of a numeric feature have 2^bits points.
-    missing : object, optional
-        What stands for a missing value: a number in the range, or a category.  None refuses it.
     outside : object, optional
         The category that stands for undeclared ones.  None refuses them; numbers are always clamped.
 
@@ -55,7 +53,6 @@ class Rule:
     mechanism: str
     epsilon: Decimal
     bits: int = BITS
-    missing: Any = None
     outside: Any = None
 
     def __post_init__(self) -> None:
@@ -67,27 +64,13 @@ class Rule:
         for value in categories or ():
             if not isinstance(value, (str, int, float)):
                 raise ValueError(f"categories: must be texts, numbers or booleans, got {value!r}; write it as a text")
-        for key in ("missing", "outside"):
-            value = getattr(self, key)
-            if value is not None and categories is not None and value not in categories:
-                raise ValueError(f"{key}: {value!r} is not one of the categories; declare it or choose another")
+        if self.outside is not None and categories is not None and self.outside not in categories:
+            raise ValueError(f"outside: {self.outside!r} is not one of the categories; declare it or choose another")
         if categories is None:
             if self.outside not in (None, "clamp"):
                 raise ValueError(f"outside: numbers outside the range are clamped ('clamp'), got {self.outside!r}")
             object.__setattr__(self, "outside", "clamp")
-            self._check_missing_number()
         self.kernel  # noqa: B018  refuses what cannot be sampled exactly
-
-    def _check_missing_number(self) -> None:
-        if self.missing is None:
-            return
-        if isinstance(self.missing, bool) or not isinstance(self.missing, (int, float, Decimal)):
-            raise ValueError(f"missing: must be a number of the range that stands for it, got {self.missing!r}")
-        if not self.feature.lower <= (missing := float(exact_decimal("missing", self.missing))) <= self.feature.upper:
-            raise ValueError(
-                f"missing: {self.missing} lies outside the range {self.feature.lower:g} to {self.feature.upper:g}"
-            )
-        object.__setattr__(self, "missing", missing)
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -123,7 +106,15 @@ class Rule:
     @property
     def points(self) -> int | None:
         """Grid to which outputs are rounded afterwards (post-processing), or None."""
-        return parse(self.mechanism).points
+        coarser = parse(self.mechanism).points
+        if self.feature.integer and (coarser is not None or self.kernel.points != self.feature.points):
+            return self.feature.points
+        return coarser
+
+    @property
+    def missing(self) -> Any:
+        """What stands for a missing value, as the feature declares it."""
+        return self.feature.missing
 
     @property
     def promise(self) -> str:
@@ -139,11 +130,8 @@ class Rule:
         """Return the TOML form, without the name."""
         rule = {"mechanism": self.mechanism, "epsilon": self.epsilon}
         rule |= {} if self.feature.categories is not None else {"bits": self.bits}
-        return (
-            self.feature.to_dict()
-            | rule
-            | {key: getattr(self, key) for key in ("outside", "missing") if getattr(self, key) is not None}
-        )
+        instead = {key: value for key in ("outside", "missing") if (value := getattr(self, key)) is not None}
+        return replace(self.feature, missing=None).to_dict() | rule | instead
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from epsworth.classifiers import Classifier
     from epsworth.release import Policy
-    from epsworth.space import Domain
+    from epsworth.space import Domain, Feature
     from epsworth.utility.choice import Choice
     from epsworth.utility.tailored import Tailored
 
@@ -115,6 +116,42 @@ def column_named(name: str, columns: list[str], field: str = "--sensitive") -> A
         return columns[int(name)]
     check_column(name, columns, field)
     return name
+
+
+def check_gaps_of(frame: pl.DataFrame, names: Sequence[str], domain: Domain | None, table: str | Path) -> None:
+    """Refuse gaps in a table's sensitive columns for which nothing stands."""
+    from epsworth.space import unit_domain
+    from epsworth.utility.gaps import check_gaps
+
+    declared = domain or unit_domain(names)
+    series = [frame.get_column(name) for name in names]
+    columns = [one.to_numpy() if one.dtype.is_float() else one.to_list() if one.null_count() else [] for one in series]
+    check_gaps([declared[name] for name in names], columns, frame.columns, table)
+
+
+def with_whole_numbers(feature: Feature, values: Any) -> Feature:
+    """Return a feature that stays whole when it is released, where a column's values all are, and the range allows.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from epsworth import Feature
+    >>> with_whole_numbers(Feature("age", 0, 100), pl.Series([31, None, 64])).integer
+    True
+    >>> with_whole_numbers(Feature("bmi", 15, 60), pl.Series([31.5, None, 64.0])).integer
+    False
+    """
+    present = values.drop_nulls()
+    if feature.categories is not None or feature.points is not None or not present.dtype.is_numeric():
+        return feature
+    numbers = present.to_numpy().astype(float)
+    numbers = numbers[numbers == numbers]
+    if not len(numbers) or (numbers % 1 != 0).any() or not float(feature.missing or 0).is_integer():
+        return feature
+    try:
+        return replace(feature, integer=True)
+    except ValueError:  # ends that are not whole, or too many numbers between them
+        return feature
 
 
 def check_row(row: int, count: int) -> None:

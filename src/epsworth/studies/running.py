@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.space import Domain
-from epsworth.studies.inputs import check_row, column_named, model_of_file, read_records, tailored_of
+from epsworth.studies.inputs import check_gaps_of, check_row, column_named, model_of_file, read_records, tailored_of
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
 from epsworth.studies.versions import versions
@@ -74,6 +74,7 @@ class Loaded:
         names = [column_named(name, frame.columns, "sensitive") for name in study.sensitive]
         if isinstance(study.on, int):
             check_row(study.on, len(frame))
+        check_gaps_of(frame, names, domain, files["table"])
         check_unchanged(before, files)
         return cls(model, frame, truth, names, domain, before)
 

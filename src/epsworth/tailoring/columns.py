@@ -36,8 +36,8 @@ def grids_of(
         Their public ranges and categories, and those of other columns where it declares them; None: the records' own,
         who are public; 0 to 1 where their numbers lie there.
     missing, outside : mapping from column to value, or one value, optional
-        What stands for missing and undeclared values.  By default the median, or the most frequent word, of the public
-        records.
+        What stands for missing and undeclared values.  By default what the domain declares, else the median, or the
+        most frequent word, of the public records.
     """
     names = [records.names[position] for position in positions]
     _check_named("missing", missing, names, records)
@@ -110,6 +110,7 @@ def own_feature(name: str, column: NDArray[Any]) -> Feature:
 
 
 def _grid(feature: Feature, column: NDArray[Any], missing: Any, outside: Any) -> Grid:
+    missing = feature.missing if missing is None else missing
     if feature.categories is not None:
         known = [value for value in column.tolist() if value in feature.categories]
         usual = max(feature.categories, key=known.count)

@@ -32,6 +32,7 @@ from epsworth.utility.engines.constant import knows_one_label
 from epsworth.utility.engines.contraction import unit_edges
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
+from epsworth.utility.gaps import check_for_box
 from epsworth.utility.margins import NEARLY, largest_part
 from epsworth.utility.question import Question, ask
 from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides
@@ -162,8 +163,7 @@ def safe_box(
     )
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
-    if any(feature.categories is not None for feature in asked.features):
-        raise ValueError("a sensitive feature is categorical, and a box needs ranges; leave it out")
+    check_for_box(asked.features, [asked.records.column(position) for position in asked.positions])
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
     mechanisms = asked.releases[0][0].mechanisms

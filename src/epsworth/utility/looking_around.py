@@ -20,7 +20,7 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
-from epsworth.space import Domain
+from epsworth.space import Domain, Feature
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
@@ -240,8 +240,9 @@ def _box(
     """Return a box at the mechanism, or by the weights of another one where it has no continuous law."""
     try:
         return safe_box(
-            classifier, one, mechanism=words, epsilon=epsilon, confidence=_confidence(curves), rng=draws, **given
-        )
+            classifier, one, mechanism=words, epsilon=epsilon, confidence=_confidence(curves), rng=draws,
+            **{**given, "domain": _continuous(given["domain"])},
+        )  # fmt: skip
     except ValueError:
         if words == PLAIN:
             raise
@@ -282,6 +283,18 @@ def shown_epsilons(curves: Curves) -> NDArray[np.intp]:
     return np.unique(np.linspace(0, count - 1, min(count, MOST_EPSILONS)).round().astype(np.intp))
 
 
+def _continuous(domain: Domain | None) -> Domain | None:
+    """Return ranges without what is rounded: a box lies in all of them."""
+    if domain is None:
+        return None
+    return Domain(tuple(replace(one, integer=False, points=None) if one.integer else one for one in domain.features))
+
+
+def _own(feature: Feature, column: NDArray[Any]) -> float:
+    """Return the one value of a column, and for a gap what is perturbed in its place."""
+    return float(feature.missing if feature.gaps(column)[0] else column[0])
+
+
 def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, list[RecordRelease]]) -> DecisionMap:
     """Ask about the centres of a grid around the record."""
     features, own = question.features, question.unit[0]
@@ -297,7 +310,7 @@ def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, li
     return DecisionMap(
         features=tuple(feature.name for feature in features),
         edges=natural,
-        own=tuple(float(question.records.column(p)[0]) for p in question.positions),
+        own=tuple(map(_own, features, (question.records.column(p) for p in question.positions))),
         labels=labels,
         label=int(numbers[0]),
         cells=numbers[1:].reshape([size] * len(features)),

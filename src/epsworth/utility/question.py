@@ -23,6 +23,7 @@ from epsworth.mechanisms.record import RecordRelease, budgets, record_release, s
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, unit_domain
+from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.pace import Pace
 from epsworth.values import is_missing, label_array
 
@@ -232,6 +233,7 @@ def ask(
     if given is None and any(records.column(p).dtype == bool for p in positions):
         raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
     features = tuple((given or unit_domain(names))[name] for name in names)
+    check_gaps(features, [records.column(p) for p in positions], records.given)
     try:
         unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
     except ValueError as error:
@@ -261,7 +263,8 @@ def ask(
             f"{one.name}: {text}"
             for one, row in zip(found, built, strict=True)
             for text in _what_to_know(one.name, row[0], features)
-        ),
+        )
+        + note_of_gaps(features),
         labels=UNASKED,
         y=None,
     )

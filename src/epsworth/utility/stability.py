@@ -96,7 +96,9 @@ def stability(
         With ``"feature"`` each feature has the epsilons itself, and the record's are their sums.
     domain : Domain, mapping or path, optional
         Public ranges of the sensitive features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds
-        them; categories that are two numbers are written ``{"categories": [0, 1]}``.  Without it the features must lie
+        them; categories that are two numbers are written ``{"categories": [0, 1]}``.  ``{"bmi": {"lower": 15, "upper":
+        60, "missing": 27}}`` also says what a gap is perturbed as (the label to be kept is that of the record with its
+        gap), and ``"integer": True`` that outputs are rounded to whole numbers.  Without a domain the features must lie
         on [0, 1].
     method : str
         ``auto`` takes, per mechanism, the first engine that applies and is worth its cost, in the order of this list
@@ -166,7 +168,8 @@ def stability(
     Raises
     ------
     ValueError
-        For values outside the declared ranges, by row, and for options that do not fit one another.
+        For values outside the declared ranges, by row; for gaps that nothing stands for; for options that do not fit
+        one another.
     TypeError
         For a model that neither predicts nor is a function.
     ClassifierError

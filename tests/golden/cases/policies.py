@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,9 +23,9 @@ DOMAIN = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "t": (-0.1, 0.3), "job"
 POLICY = release.Policy(
     (
         release.Rule(DOMAIN["age"], "pm", Decimal(1)),
-        release.Rule(DOMAIN["bmi"], "sw", Decimal("0.3"), 13, missing=20),
+        release.Rule(replace(DOMAIN["bmi"], missing=20), "sw", Decimal("0.3"), 13),
         release.Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
-        release.Rule(DOMAIN["job"], "krr", Decimal("0.1"), missing="other", outside="other"),
+        release.Rule(replace(DOMAIN["job"], missing="other"), "krr", Decimal("0.1"), outside="other"),
     ),
     passing=release.Pass(("id",), ("name",)),
 )
