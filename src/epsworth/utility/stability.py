@@ -22,6 +22,7 @@ from epsworth.parallel import alone, check_n_jobs
 from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
+from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.assembly import READ, assemble, curves_of, run
 from epsworth.utility.engines.checkpoint import Checkpoint, described
@@ -191,50 +192,57 @@ def stability(
     check_n_jobs(n_jobs)
     if checkpoint is not None:
         _check_place(checkpoint, n_jobs)
-    random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
-    if policy is not None:
-        own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
-        check_beside_policy(
-            {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
-        )
-        policy = policy if isinstance(policy, Policy) else Policy.load(policy)
-        if policy.tailoring is not None:
-            if checkpoint is not None:
-                raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
-            settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-            return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
-        question = ask_about(policy, model, X, y=y)
-        if question.subsets and checkpoint is not None:
-            raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
-    elif sensitive is None:
-        raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
-    else:
-        grid = DEFAULT_EPSILONS if epsilons is None else epsilons
-        question = ask(
-            model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
-            y=y, quantise=quantise, per=per,
-        )  # fmt: skip
-        if apart.tailored:
-            apart.check(method, checkpoint)
-            warn_public(depth=DEPTH)
-            made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
-            tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
-            if not apart.others:
-                pace.progress(1.0)
-                return tailored
-    pace.progress(READ / 2)
-    settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-    if checkpoint is None:
-        answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
-    else:
-        asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
-                          at_least=at_least)  # fmt: skip
-        with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
-            answered, chosen = run(question, method, settings, over, pace, kept, work)
-    curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
-    if tailored is not None:
-        return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
-    return curves
+    with one_openmp_thread():  # around whatever is asked of the classifier
+        random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
+        if policy is not None:
+            own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
+            check_beside_policy(
+                {
+                    "sensitive": sensitive,
+                    "mechanisms": own,
+                    "epsilons": epsilons,
+                    "domain": domain,
+                    "quantise": quantise,
+                }
+            )
+            policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+            if policy.tailoring is not None:
+                if checkpoint is not None:
+                    raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
+                settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+                return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
+            question = ask_about(policy, model, X, y=y)
+            if question.subsets and checkpoint is not None:
+                raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
+        elif sensitive is None:
+            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
+        else:
+            grid = DEFAULT_EPSILONS if epsilons is None else epsilons
+            question = ask(
+                model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
+                y=y, quantise=quantise, per=per,
+            )  # fmt: skip
+            if apart.tailored:
+                apart.check(method, checkpoint)
+                warn_public(depth=DEPTH)
+                made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
+                tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
+                if not apart.others:
+                    pace.progress(1.0)
+                    return tailored
+        pace.progress(READ / 2)
+        settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+        if checkpoint is None:
+            answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
+        else:
+            asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
+                              at_least=at_least)  # fmt: skip
+            with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
+                answered, chosen = run(question, method, settings, over, pace, kept, work)
+        curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
+        if tailored is not None:
+            return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
+        return curves
 
 
 def _apart(rng: np.random.Generator) -> np.random.Generator:
