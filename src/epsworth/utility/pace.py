@@ -28,7 +28,7 @@ FIRST = {"rows": 64, "records": 1}  # of the first step
 FASTER = 8  # times as many rows as before, at most
 MEMORY = 0.8  # weight of a step beside the one after it
 SPREAD = 0.1  # sizes that differ by less of their mean tell nothing of what a step costs whatever its size
-SURPRISE = 4.0  # a step that takes so many times what was expected, or so much less, makes all before it forgotten
+SURPRISE = 4.0  # times what was expected, and what the step before took, or so much less: all before is forgotten
 
 
 class Stopped(Exception):
@@ -49,12 +49,13 @@ class StepCost:
 
     def __init__(self) -> None:
         self.fixed = self.each = 0.0
-        self.sums = np.zeros(5)  # of 1, n, t, n n and n t
+        self.last, self.sums = 0.0, np.zeros(5)  # of 1, n, t, n n and n t
 
     def note(self, size: int, took: float) -> None:
         """Take in a step."""
-        if not took / SURPRISE <= self.of(size) <= took * SURPRISE:
+        if not any(took / SURPRISE <= expected <= took * SURPRISE for expected in (self.of(size), self.last)):
             self.sums[:] = self.fixed = self.each = 0.0
+        self.last = took
         self.sums = MEMORY * self.sums + [1, size, took, size * size, size * took]
         n, t, nn, nt = self.sums[1:] / self.sums[0]
         if self.of(n) <= 0:
@@ -163,7 +164,9 @@ class Pace:
             self.stopped = f"by its deadline, after {passed:.1f} seconds"
         if self.stopped is None and self.watch is not None:
             standing = Standing(self.done, passed, self.mechanisms, self.epsilons, self.proven)
-            self.stopped = f"on request, after {passed:.1f} seconds" if self.watch(standing) is True else None
+            wish = self.watch(standing)
+            asked = isinstance(wish, (bool, np.bool_)) and bool(wish)  # comparisons of averages are NumPy's
+            self.stopped = f"on request, after {passed:.1f} seconds" if asked else None
         if self.stopped is not None:
             raise Stopped(self.stopped)
 
