@@ -79,7 +79,7 @@ def stability(
     ----------
     model : classifier
         Fitted scikit-learn classifier or pipeline, PyTorch module in evaluation mode, or a function
-        ``records -> labels``; deterministic.
+        ``records -> labels``; deterministic.  It is asked on one OpenMP thread; ``n_jobs`` uses more cores.
     X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         Records in natural units.
     sensitive : str, int or sequence of them
@@ -127,7 +127,7 @@ def stability(
     over : {"auto", "records", "dataset"}
         ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
         case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
-        records, unless that could take more than 1e8 queries.
+        records, unless that could take more than 1e8 queries, or there is a deadline (``seconds``) and more than one.
     at_least : float, optional
         A target such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
         decided, leaving its interval wide.
@@ -143,12 +143,16 @@ def stability(
         Called with the share of the work that is done, from 0 to 1.
     seconds : float, optional
         Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
-        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Everything counts from
-        the call on; looking into the classifier is not cut short, and a query that has begun is waited for (it is
-        cut so as to take about a quarter of a second).
+        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Of all mechanisms for
+        which anything is drawn the *average* over the records then comes first, by one interval per mechanism and
+        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``, a
+        folder for a checkpoint, or a run that began without a deadline.  Everything counts from the call on; looking
+        into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
+        quarter of a second, or twice what a query costs whatever its size).
     watch : callable, optional
         Called between queries and records with the run's `Standing`: ``.done``, ``.seconds``, ``.average()``.  Where it
-        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.
+        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
+        deadline too, the first averages are there within seconds.
     checkpoint : path, optional
         A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
         there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same

@@ -280,9 +280,12 @@ def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str
         if row.any():
             parts.append(f"{name} on {row.size - int(row.sum())} of {row.size} records")
     half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
+    of_average = curves.average()
+    average = round_up(float((of_average.upper - of_average.lower).max()) / 2)
     return (
         f"the run was stopped {why}: all bounds hold, but they are finished for "
-        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them"
+        f"{', '.join(parts)} only, with a half-width of up to {half:g} ({average:g} for the average over the records); "
+        "more time narrows them"
         + (", and with a checkpoint the next run goes on where this one ended" if goes_on else "")
     )
 
