@@ -20,6 +20,7 @@ PARTS = (
     "draws",
     "startup",
     "sampling",
+    "average",
     "exact",
     "linear",
     "records",

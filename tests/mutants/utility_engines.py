@@ -17,6 +17,20 @@ GAPS = "tests/utility/test_gaps_in_questions.py"
 
 
 @mutant(
+    "epsworth.utility.engines.sampled.AverageFirst.bound",
+    claim="the average that comes first, where there is a deadline, is paid for out of the risk of the whole answer",
+    test=f"{SHARED}::test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss",
+)
+def the_first_average_has_a_risk_beside(original):
+    from epsworth.bounds import Risk
+
+    def bound(self, question, settings):
+        return original(self, question, dataclasses.replace(settings, risk=Risk(2 * settings.risk.total)))
+
+    return bound
+
+
+@mutant(
     "epsworth.utility.engines.contraction.mass_error",
     claim="masses that are summed over cells are widened by what their number implies",
     test=f"{OUTWARD}::test_sums_over_cells_hold_the_truth",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_bounds_on_the_way_hold_the_final_ones(given, over):
 
 def test_watching_changes_nothing():
     alone = ew.stability(diagonal, X, rng=1, **STRATA)
-    watched = ew.stability(diagonal, X, rng=1, watch=After(10**9), seconds=1e6, **STRATA)
+    watched = ew.stability(diagonal, X, rng=1, watch=After(10**9), seconds=1e6, over="records", **STRATA)
     np.testing.assert_array_equal(alone.lower, watched.lower)
     np.testing.assert_array_equal(alone.upper, watched.upper)
     assert alone.queries == watched.queries
@@ -196,6 +197,58 @@ def test_steps_grow_with_the_speed_of_the_classifier_and_shrink():
         if pace.size(BATCH) == 1:
             break
     assert pace.size(BATCH) == 1  # a second per row
+
+
+@pytest.mark.parametrize("fixed", [0.0, 0.005, 0.1, 0.8, 3.0])
+@pytest.mark.parametrize("each", [1e-6, 1e-4])
+@pytest.mark.cases("all")
+def test_steps_spend_no_more_on_what_each_costs_in_any_case_than_on_rows(fixed, each):
+    """On a clock of ``fixed + each * rows`` seconds a step, which wavers by a tenth: once the cost is known."""
+    clock, rng, steps = Clock(each), np.random.default_rng(0), []
+    pace = Pace(1e9, clock=clock)
+    for step in pace.steps(10**7, BATCH):
+        rows = step.stop - step.start
+        clock.now += (fixed + each * rows) * rng.uniform(0.9, 1.1)
+        steps.append(rows)
+        if len(steps) == 40:
+            break
+    for rows in steps[12:-1]:
+        assert rows == BATCH or each * rows >= fixed / 2
+        assert fixed + each * rows <= max(1.5 * STEP, 3 * fixed)
+
+
+@pytest.mark.parametrize("fixed", [0.02, 0.8])
+def test_a_deadline_is_passed_by_no_more_than_a_step_costs_in_any_case(fixed):
+    for seconds in (5.0, 7.3, 20.0):
+        clock = Clock(1e-5)
+        pace = Pace(seconds, clock=clock)
+        with suppress(Stopped):
+            for step in pace.steps(10**9, BATCH):
+                clock.now += fixed + 1e-5 * (step.stop - step.start)
+        assert pace.stopped is not None
+        assert seconds <= clock.now <= seconds + 1.1 * fixed
+
+
+def test_steps_find_their_size_again_when_the_cores_get_busy_and_quiet():
+    """A fixed cost of 5 ms becomes .8 s, then 5 ms again: half of the time goes into rows, soon after either."""
+    clock = Clock(0)
+    pace = Pace(1e9, clock=clock)
+    for fixed in (0.005, 0.8, 0.005):
+        sizes = []
+        for step in pace.steps(10**7, BATCH):
+            clock.now += fixed + 6e-6 * (step.stop - step.start)
+            sizes.append(step.stop - step.start)
+            if len(sizes) == 15:
+                break
+        assert min(sizes[10:14]) >= min(BATCH, fixed / 6e-6 / 1.5)
+        assert max(sizes[10:14]) * 6e-6 <= max(2 * STEP, 3 * fixed)
+
+
+def test_a_watch_may_compare_averages_by_numpy():
+    found = ew.stability(diagonal, X, rng=1, watch=lambda standing: np.bool_(standing.done > 0), **SAMPLED)
+    assert found.stopped
+    free = ew.stability(diagonal, X, rng=1, watch=lambda standing: np.bool_(False), **SAMPLED)
+    assert not free.stopped
 
 
 def test_seconds_end_a_run_of_a_slow_function():

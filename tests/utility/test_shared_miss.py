@@ -14,9 +14,10 @@ from epsworth.utility.engines import rays, table
 from epsworth.utility.engines.assembly import drawing_runs, run
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.rays import Cumulated, Rays, Region
-from epsworth.utility.engines.sampled import Sampled, each_record, whole_dataset
+from epsworth.utility.engines.sampled import AverageFirst, Sampled, each_record, whole_dataset
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
+from epsworth.utility.pace import Pace
 from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -121,6 +122,17 @@ def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent
     """Over mechanisms, epsilons, records, labels, strata, looks and engines: no more than was asked, and all of it."""
     risk = Risk(MISS)
     way(y, settings(risk))
+    assert sum(spent) == pytest.approx(MISS, rel=1e-9)
+    assert risk.spent == risk.total
+
+
+@pytest.mark.parametrize("y", [None, [0, 0]])
+def test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss(y, spent):
+    risk = Risk(MISS)
+    question = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
+    answered, chosen = run(question, "auto", settings(risk), "auto", Pace(1e9))
+    assert [type(part.engine) for part, _ in answered] == [AverageFirst, Sampled]
+    assert chosen == "dataset"
     assert sum(spent) == pytest.approx(MISS, rel=1e-9)
     assert risk.spent == risk.total
 

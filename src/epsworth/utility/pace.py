@@ -25,11 +25,65 @@ from epsworth.numerals import as_float, short
 LEAST = 1e-9  # seconds that a worker is given where none are left
 STEP = 0.25  # seconds that a query of a run that may be stopped is to take
 FIRST = {"rows": 64, "records": 1}  # of the first step
-FASTER = 4  # times as many rows as before, at most
+FASTER = 8  # times as many rows as before, at most
+MEMORY = 0.8  # weight of a step beside the one after it
+SPREAD = 0.1  # sizes that differ by less of their mean tell nothing of what a step costs whatever its size
+SURPRISE = 4.0  # times what was expected, and what the step before took, or so much less: all before is forgotten
 
 
 class Stopped(Exception):
     """The run is to end: what is proven stands."""
+
+
+class StepCost:
+    """What a step of n rows takes: ``fixed + each * n`` seconds, as fitted to the steps so far.
+
+    Least squares, in which a step counts for `MEMORY` of the one after it; neither part is negative.  Where sizes
+    hardly differ, both parts are scaled to what the steps took.  After a surprise only the last step counts.
+
+    Attributes
+    ----------
+    fixed, each : float
+        Seconds; both are 0 before the first step.
+    """
+
+    def __init__(self) -> None:
+        self.fixed = self.each = 0.0
+        self.last, self.sums = 0.0, np.zeros(5)  # of 1, n, t, n n and n t
+
+    def note(self, size: int, took: float) -> None:
+        """Take in a step."""
+        if not any(took / SURPRISE <= expected <= took * SURPRISE for expected in (self.of(size), self.last)):
+            self.sums[:] = self.fixed = self.each = 0.0
+        self.last = took
+        self.sums = MEMORY * self.sums + [1, size, took, size * size, size * took]
+        n, t, nn, nt = self.sums[1:] / self.sums[0]
+        if self.of(n) <= 0:
+            self.fixed, self.each = 0.0, t / n
+        elif nn - n * n <= (SPREAD * n) ** 2:
+            scale = t / self.of(n)
+            self.fixed, self.each = scale * self.fixed, scale * self.each
+        else:
+            self.each = min(max(0.0, (nt - n * t) / (nn - n * n)), t / n)
+            self.fixed = t - self.each * n
+
+    def of(self, size: float) -> float:
+        """Return the seconds of a step of this size."""
+        return self.fixed + self.each * size
+
+    def size(self, seconds: float) -> float:
+        """Return the size of a step of so many seconds; 0 where none is that short."""
+        return _quotient(max(0.0, seconds - self.fixed), self.each)
+
+    @property
+    def worthwhile(self) -> float:
+        """The size of which smaller steps spend most of their time on what they cost in any case."""
+        return _quotient(self.fixed, self.each)
+
+
+def _quotient(whole: float, part: float) -> float:
+    """Return how many parts make the whole: any number, where they are nothing and it is not."""
+    return whole / part if part > 0 else math.inf if whole > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +143,8 @@ class Pace:
     ) -> None:
         self.seconds, self.clock = seconds, clock
         self.watch, self.tell = check_callback("watch", watch), check_callback("progress", progress)
-        self.began, self.done, self.sizes = clock(), 0.0, dict(FIRST)
+        self.began, self.done = clock(), 0.0
+        self.largest, self.costs = dict(FIRST), {unit: StepCost() for unit in FIRST}
         self.mechanisms: tuple[str, ...] = ()
         self.epsilons: Floats = np.empty(0)
         self.proven: Callable[[], Interval] = nothing
@@ -109,7 +164,9 @@ class Pace:
             self.stopped = f"by its deadline, after {passed:.1f} seconds"
         if self.stopped is None and self.watch is not None:
             standing = Standing(self.done, passed, self.mechanisms, self.epsilons, self.proven)
-            self.stopped = f"on request, after {passed:.1f} seconds" if self.watch(standing) is True else None
+            wish = self.watch(standing)
+            asked = isinstance(wish, (bool, np.bool_)) and bool(wish)  # comparisons of averages are NumPy's
+            self.stopped = f"on request, after {passed:.1f} seconds" if asked else None
         if self.stopped is not None:
             raise Stopped(self.stopped)
 
@@ -129,11 +186,21 @@ class Pace:
         return self.seconds is None and self.watch is None
 
     def size(self, most: int, unit: str = "rows") -> int:
-        """Return the size of the next step, of at most so many rows or records."""
-        return most if self.free else min(most, self.sizes[unit])
+        """Return the size of the next step, of at most so many rows or records.
+
+        It is to take `STEP` seconds, or twice what a step costs whatever its size, where that is more; and not to end
+        after the deadline, if that can be.
+        """
+        if self.free:
+            return most
+        cost, left = self.costs[unit], math.inf
+        if self.seconds is not None:
+            left = self.seconds - (self.clock() - self.began)
+        wanted = min(max(cost.size(STEP), cost.worthwhile), cost.size(left), self.largest[unit])
+        return int(min(max(wanted, 1), most))
 
     def steps(self, count: int, most: int, unit: str = "rows") -> Iterator[slice]:
-        """Cut work into steps of about `STEP` seconds, by what the step before took; `check` before each.
+        """Cut work into steps of about `STEP` seconds, by what the steps before took (`size`); `check` before each.
 
         A run that nobody may stop takes the largest steps.
 
@@ -150,13 +217,12 @@ class Pace:
             size, began = min(self.size(most, unit), count - start), self.clock()
             yield slice(start, start + size)
             start += size
-            self._adapt(unit, size, most, self.clock() - began)
+            self.costs[unit].note(size, self.clock() - began)
+            self._widen(unit, size)
 
-    def _adapt(self, unit: str, size: int, most: int, took: float) -> None:
-        left = math.inf if self.seconds is None else self.seconds - (self.clock() - self.began)
-        factor = FASTER if took <= 0 else min(FASTER, max(0.0, min(STEP, left)) / took)
-        if size == self.sizes[unit] or size * factor < self.sizes[unit]:  # short steps tell of slowness only
-            self.sizes[unit] = int(min(max(size * factor, 1), most))
+    def _widen(self, unit: str, size: int) -> None:
+        """Allow no more than `FASTER` times the rows of the step before; a short one, at an end, halves it only."""
+        self.largest[unit] = max(self.largest[unit] // 2, FASTER * size)
 
 
 def nothing() -> Interval:

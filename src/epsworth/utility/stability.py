@@ -22,6 +22,7 @@ from epsworth.parallel import alone, check_n_jobs
 from epsworth.release import Policy
 from epsworth.rounding import float_below
 from epsworth.space import Domain
+from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.assembly import READ, assemble, curves_of, run
 from epsworth.utility.engines.checkpoint import Checkpoint, described
@@ -78,7 +79,7 @@ def stability(
     ----------
     model : classifier
         Fitted scikit-learn classifier or pipeline, PyTorch module in evaluation mode, or a function
-        ``records -> labels``; deterministic.
+        ``records -> labels``; deterministic.  It is asked on one OpenMP thread; ``n_jobs`` uses more cores.
     X : array_like of shape ``(n, d)``, data frame, or mapping from column names to columns
         Records in natural units.
     sensitive : str, int or sequence of them
@@ -128,7 +129,7 @@ def stability(
     over : {"auto", "records", "dataset"}
         ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
         case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
-        records, unless that could take more than 1e8 queries.
+        records, unless that could take more than 1e8 queries, or there is a deadline (``seconds``) and more than one.
     at_least : float, optional
         A target such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
         decided, leaving its interval wide.
@@ -144,12 +145,16 @@ def stability(
         Called with the share of the work that is done, from 0 to 1.
     seconds : float, optional
         Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
-        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Everything counts from
-        the call on; looking into the classifier is not cut short, and a query that has begun is waited for (it is
-        cut so as to take about a quarter of a second).
+        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Of all mechanisms for
+        which anything is drawn the *average* over the records then comes first, by one interval per mechanism and
+        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``, a
+        folder for a checkpoint, or a run that began without a deadline.  Everything counts from the call on; looking
+        into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
+        quarter of a second, or twice what a query costs whatever its size).
     watch : callable, optional
         Called between queries and records with the run's `Standing`: ``.done``, ``.seconds``, ``.average()``.  Where it
-        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.
+        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
+        deadline too, the first averages are there within seconds.
     checkpoint : path, optional
         A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
         there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
@@ -194,50 +199,57 @@ def stability(
     check_n_jobs(n_jobs)
     if checkpoint is not None:
         _check_place(checkpoint, n_jobs)
-    random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
-    if policy is not None:
-        own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
-        check_beside_policy(
-            {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain, "quantise": quantise}
-        )
-        policy = policy if isinstance(policy, Policy) else Policy.load(policy)
-        if policy.tailoring is not None:
-            if checkpoint is not None:
-                raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
-            settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-            return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
-        question = ask_about(policy, model, X, y=y)
-        if question.subsets and checkpoint is not None:
-            raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
-    elif sensitive is None:
-        raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
-    else:
-        grid = DEFAULT_EPSILONS if epsilons is None else epsilons
-        question = ask(
-            model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
-            y=y, quantise=quantise, per=per,
-        )  # fmt: skip
-        if apart.tailored:
-            apart.check(method, checkpoint)
-            warn_public(depth=DEPTH)
-            made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
-            tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
-            if not apart.others:
-                pace.progress(1.0)
-                return tailored
-    pace.progress(READ / 2)
-    settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-    if checkpoint is None:
-        answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
-    else:
-        asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
-                          at_least=at_least)  # fmt: skip
-        with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
-            answered, chosen = run(question, method, settings, over, pace, kept, work)
-    curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
-    if tailored is not None:
-        return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
-    return curves
+    with one_openmp_thread():  # around whatever is asked of the classifier
+        random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
+        if policy is not None:
+            own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
+            check_beside_policy(
+                {
+                    "sensitive": sensitive,
+                    "mechanisms": own,
+                    "epsilons": epsilons,
+                    "domain": domain,
+                    "quantise": quantise,
+                }
+            )
+            policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+            if policy.tailoring is not None:
+                if checkpoint is not None:
+                    raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
+                settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+                return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
+            question = ask_about(policy, model, X, y=y)
+            if question.subsets and checkpoint is not None:
+                raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
+        elif sensitive is None:
+            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
+        else:
+            grid = DEFAULT_EPSILONS if epsilons is None else epsilons
+            question = ask(
+                model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
+                y=y, quantise=quantise, per=per,
+            )  # fmt: skip
+            if apart.tailored:
+                apart.check(method, checkpoint)
+                warn_public(depth=DEPTH)
+                made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
+                tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
+                if not apart.others:
+                    pace.progress(1.0)
+                    return tailored
+        pace.progress(READ / 2)
+        settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+        if checkpoint is None:
+            answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
+        else:
+            asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
+                              at_least=at_least)  # fmt: skip
+            with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
+                answered, chosen = run(question, method, settings, over, pace, kept, work)
+        curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
+        if tailored is not None:
+            return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
+        return curves
 
 
 def _apart(rng: np.random.Generator) -> np.random.Generator:

@@ -22,7 +22,7 @@ from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.pieces import WHOLE, Work, bounded
 from epsworth.utility.engines.plan import Method, Part, plan
-from epsworth.utility.engines.sampled import Over, Sampled
+from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
 from epsworth.utility.pace import Pace
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -44,8 +44,10 @@ def run(
     """
     if question.subsets:
         return _over_subsets(question, method, settings, over, pace, work)
+    first = _average_first(question, over, pace, checkpoint, work)
     with one_thread():
-        parts, answered = plan(question, method), Answered()
+        parts, answered = plan(question, method, average_first=first), Answered()
+    drawing = sorted(m for part in parts if part.engine.draws for m in part.mechanisms) if first else []
     held = checkpoint if work.folder is None else work.folder
     settings = settings.seeded() if held is None else replace(settings, seeds=held.seeds)
     if pace is not None:
@@ -54,18 +56,24 @@ def run(
         pace.progress(READ)
     left = [m for part in parts if isinstance(part.engine, Sampled) for m in part.mechanisms]
     why = next((part.why for part in parts if isinstance(part.engine, Sampled)), "")
-    weight, shares = 1 / len(parts), settings.risk.split(max(1, drawing_runs([part.engine for part in parts])))
+    runs = drawing_runs([part.engine for part in parts]) + bool(drawing)
+    weight, shares = 1 / (len(parts) + bool(drawing)), settings.risk.split(max(1, runs))
+    if drawing:
+        average = Part(tuple(drawing), AverageFirst(), AverageFirst.because)
+        own = settings.of_part(len(parts) + 1)
+        own = replace(own, kept=Kept(checkpoint, "average first"), risk=shares.take())
+        _run(question, average, answered, own, 0, weight, work, len(parts) + 1)
     for number, part in enumerate(part for part in parts if not isinstance(part.engine, Sampled)):
         kept = Kept(checkpoint, f"{number} {part.engine.name}")
         share = shares.take(int(part.engine.draws))
         own = replace(settings.of_part(number), kept=kept, risk=share)
-        answer = _run(question, part, answered, own, number * weight, weight, work, number)
+        answer = _run(question, part, answered, own, len(answered) * weight, weight, work, number)
         if answer is None:
             left += part.mechanisms
     if not left:
         settings.progress(1.0)
         return answered, "records"
-    engine, rest = Sampled(over), question.only(left)
+    engine, rest = Sampled("dataset" if first else over, averaged=set(left) <= set(drawing)), question.only(left)
     part = Part(tuple(left), engine, why or engine.why(question, left[0]))
     start, own = len(answered) * weight, replace(settings.of_part(len(parts)), risk=shares.take())
     chosen = engine.chosen(rest, own)
@@ -77,6 +85,20 @@ def run(
     kept = Kept(checkpoint, f"sampled {chosen}")
     _run(question, part, answered, replace(own, kept=kept), start, 1 - start, work, len(parts))
     return answered, chosen
+
+
+def _average_first(
+    question: Question, over: Over, pace: Pace | None, checkpoint: Checkpoint | None, work: Work
+) -> bool:
+    """Tell whether the average comes before the records: by a deadline, or since it did in the run that goes on."""
+    kept = Kept(checkpoint, "order")
+    if checkpoint is not None and checkpoint.parts:
+        return kept.found(average_first=True) is not None
+    limited = pace is not None and pace.seconds is not None and len(question.records) > 1
+    if not limited or over == "records" or work.folder is not None:
+        return False
+    kept.keep(average_first=True)
+    return True
 
 
 def _over_subsets(
@@ -192,10 +214,11 @@ def _open(question: Question, answered: Answered) -> Bools | None:
 def _joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
     lower, upper = np.zeros(question.shape), np.ones(question.shape)  # of parts that have not begun
     pooled = Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
-    for part, bounds in parts:
-        at = list(part.mechanisms)
-        lower[at], upper[at] = bounds.lower, bounds.upper
-        pooled.lower[at], pooled.upper[at] = bounds.average()
+    for part, bounds in parts:  # two parts may tell of one mechanism: both hold
+        at, average = list(part.mechanisms), bounds.average()
+        lower[at], upper[at] = np.maximum(lower[at], bounds.lower), np.minimum(upper[at], bounds.upper)
+        pooled.lower[at] = np.maximum(pooled.lower[at], average.lower)
+        pooled.upper[at] = np.minimum(pooled.upper[at], average.upper)
     return Bounds(lower, upper, pooled)
 
 
@@ -257,9 +280,12 @@ def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str
         if row.any():
             parts.append(f"{name} on {row.size - int(row.sum())} of {row.size} records")
     half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
+    of_average = curves.average()
+    average = round_up(float((of_average.upper - of_average.lower).max()) / 2)
     return (
         f"the run was stopped {why}: all bounds hold, but they are finished for "
-        f"{', '.join(parts)} only, with a half-width of up to {half:g}; more time narrows them"
+        f"{', '.join(parts)} only, with a half-width of up to {half:g} ({average:g} for the average over the records); "
+        "more time narrows them"
         + (", and with a checkpoint the next run goes on where this one ended" if goes_on else "")
     )
 

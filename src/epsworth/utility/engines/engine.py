@@ -105,6 +105,8 @@ class Engine(ABC):
         What a note says of mechanisms that it answers for.
     draws : bool
         Whether it may spend risk; others are given none.
+    asks_by_record : bool
+        Whether it draws for one record after the other: it steps aside where the average comes first.
     hands_over : bool
         Whether `bound` may return None, for plain sampling to take over.
     brackets : bool
@@ -124,6 +126,7 @@ class Engine(ABC):
     name: ClassVar[str]
     because: ClassVar[str] = "asked for"
     draws: ClassVar[bool] = False
+    asks_by_record: ClassVar[bool] = False
     hands_over: ClassVar[bool] = False
     brackets: ClassVar[bool] = False
     of_label: ClassVar[bool] = False

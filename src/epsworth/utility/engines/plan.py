@@ -32,10 +32,12 @@ def known(method: object) -> bool:
     return isinstance(method, str) and method in methods()
 
 
-def plan(question: Question, method: Method) -> list[Part]:
+def plan(question: Question, method: Method, *, average_first: bool = False) -> list[Part]:
     """Assign every mechanism; those that share an engine (and, say, a grid) are answered together."""
     found: dict[tuple[str, Hashable], Part] = {}
     asked = _asked_for(method)
+    if method == "auto" and average_first:
+        asked = [engine for engine in asked if not engine.asks_by_record]
     for m in range(len(question.names)):
         engine = _chosen(question, m, method, asked)
         key = engine.name, engine.together(question, m)

@@ -13,7 +13,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -21,129 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.bounds import Look, Risk, draws_needed, looks
+from epsworth.bounds import Interval, Look, Risk, draws_needed, looks
 from epsworth.laws import uniforms
-from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.engines.categories import ByCategory, by_category
-from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
-from epsworth.utility.engines.engine import Answer, Counts, Engine, Obstacle, Progress, Settings, kinds
+from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.engines.engine import Answer, Engine, Obstacle, Progress, Settings, kinds
+from epsworth.utility.engines.sampler import Sampler, Sink, Task
 from epsworth.utility.engines.tally import Tally
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
-KEPT = 8_192  # rows of a task of a run that is kept: what is lost of it at most, with the step that was stopped
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
 
 Over = Literal["auto", "records", "dataset"]
 Generators = list[np.random.Generator]
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """``copies`` perturbed copies of each of ``records``, side by side, at one (mechanism, epsilon).
-
-    ``values`` are the sensitive columns in natural units; ``inside`` tells which rows stayed in their ranges.
-    """
-
-    mechanism: int
-    epsilon: int
-    records: Indices
-    copies: int
-    values: list[NDArray[Any]]
-    inside: NDArray[np.bool_]
-
-    @property
-    def size(self) -> int:
-        """Rows to ask about."""
-        return self.records.size * self.copies
-
-
-Sink = Callable[[Task, NDArray[np.bool_], NDArray[np.bool_]], None]
-
-
-class Sampler:
-    """Draws, asks and counts; knows nothing about confidence."""
-
-    def __init__(self, question: Question, settings: Settings) -> None:
-        self.question, self.settings = question, settings
-        self.batch = min(settings.batch, KEPT) if settings.kept.wanted else settings.batch
-        self.queries = 0
-        self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
-
-    def perturbed(self, m: int, e: int, rows: Indices, u: Floats) -> Task:
-        """Turn uniforms, shape ``(*rows.shape, .., sensitive)``, into perturbed copies of ``rows``."""
-        question = self.question
-        x = question.unit[rows].reshape(*rows.shape, *(1,) * (u.ndim - 1 - rows.ndim), -1)
-        values, inside = [], np.ones(u[..., 0].size, dtype=bool)
-        for j, mechanism in enumerate(question.releases[m][e].mechanisms):
-            unit = mechanism.law(x[..., j]).from_uniform(u[..., j]).ravel()
-            values.append(question.features[j].from_unit(unit, points=mechanism.points))
-            if mechanism.output == "real line":
-                inside &= (unit >= 0) & (unit <= 1)
-        return Task(m, e, rows, inside.size // rows.size, values, inside)
-
-    def run(
-        self, tasks: Iterator[Task], sink: Sink, expected: int, progress: Progress, after: Callable[[int], None]
-    ) -> None:
-        """Ask in batches of at most about ``batch`` rows; hand each task's agreements to ``sink``.
-
-        Progress is told with every step of a query, by the share of the ``expected`` rows; ``after`` is told how many
-        tasks are finished with each batch.
-        """
-        before = self.queries
-
-        def answered(rows: int) -> None:
-            self.queries += rows
-            progress((self.queries - before) / max(expected, 1))
-
-        waiting: list[Task] = []
-        for task in tasks:
-            waiting.append(task)
-            if sum(t.size for t in waiting) >= self.question.pace.size(self.settings.batch):
-                self._ask(waiting, sink, answered)
-                after(len(waiting))
-                waiting = []
-        if waiting:
-            self._ask(waiting, sink, answered)
-            after(len(waiting))
-
-    def _ask(self, tasks: list[Task], sink: Sink, answered: Callable[[int], None]) -> None:
-        question = self.question
-        rows = np.concatenate([np.repeat(t.records, t.copies) for t in tasks])
-        values = [np.concatenate([t.values[j] for t in tasks]) for j in range(len(question.features))]
-        labels = question.ask(rows, values, answered)
-        agree = labels == question.labels[rows]
-        right = agree if question.y is None else labels == question.y[rows]
-        self._remember(rows, labels, ~agree & np.concatenate([t.inside for t in tasks]))
-        start = 0
-        for task in tasks:
-            part = slice(start, start + task.size)
-            sink(task, agree[part], right[part])
-            start += task.size
-
-    def _remember(self, rows: Indices, labels: NDArray[Any], other: NDArray[np.bool_]) -> None:
-        """Note which other labels a record's sensitive features can produce within their ranges."""
-        rows, labels = rows[other], labels[other]
-        kinds = set(labels.tolist()) if labels.dtype == object else set(np.unique(labels).tolist())
-        for kind in kinds:
-            for row in np.unique(rows[labels == kind]).tolist():
-                self.seen[row].add(kind)
-
-    @property
-    def labels_possible(self) -> Counts:
-        """Number of labels seen per record, its own included."""
-        return np.array([len(labels) for labels in self.seen], dtype=np.int64)
-
-    def state(self) -> dict[str, Any]:
-        """Return what a run that goes on needs."""
-        return {"queries": self.queries, "seen": labels_text(self.seen)}
-
-    def restore(self, found: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the state of an earlier run."""
-        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])
 
 
 class Sampled(Engine):
@@ -153,8 +46,8 @@ class Sampled(Engine):
     draws = True
     multiplies = False
 
-    def __init__(self, over: Over = "auto") -> None:
-        self.over = over
+    def __init__(self, over: Over = "auto", *, averaged: bool = False) -> None:
+        self.over, self.averaged = over, averaged
 
     def why(self, question: Question, m: int) -> str:
         """Say what stands in the way of the engines that read models of this kind."""
@@ -166,8 +59,9 @@ class Sampled(Engine):
 
     def bound(self, question: Question, settings: Settings) -> Answer:
         """Bound every record to the tolerance, or the average and the worst case."""
-        run = each_record if self.chosen(question, settings) == "records" else whole_dataset
-        return run(question, settings.seeded())
+        if self.chosen(question, settings) == "records":
+            return each_record(question, settings.seeded())
+        return whole_dataset(question, settings.seeded(), averaged=self.averaged)
 
     def by_record(self, question: Question, settings: Settings) -> bool:
         """Tell whether every record is bounded: an average, and eliminations, need all of them at once."""
@@ -201,14 +95,37 @@ def each_record(question: Question, settings: Settings) -> Answer:
     return _answer(question, sampler, tally)
 
 
-def whole_dataset(question: Question, settings: Settings) -> Answer:
+class AverageFirst(Engine):
+    """The average over the records, of all mechanisms for which anything is drawn, before all else.
+
+    All mechanisms and epsilons are drawn up to a look before any is drawn beyond it, so that each has an interval after
+    the first few hundred draws.
+    """
+
+    name, because = "sampled", "the average comes first, since there is a deadline"
+    draws = True
+    multiplies = False
+
+    def bound(self, question: Question, settings: Settings) -> Answer:
+        """Bound the average by one interval per point, and nothing of any record."""
+        settings, records = settings.seeded(), Interval(np.zeros(question.shape), np.ones(question.shape))
+        sampler, pooled = Sampler(question, settings), Tally(question.shape[:2])
+        settings.follow(Bounds(*records, pooled.stability))
+        with suppress(Stopped):
+            question.pace.check()
+            _bound_average(sampler, pooled, settings.risk, settings.progress)
+        accuracy = None if question.y is None else Bounds(*records, pooled.accuracy)
+        stability = Bounds(*records, pooled.stability)
+        return Answer(stability, accuracy, sampler.labels_possible, sampler.queries)
+
+
+def whole_dataset(question: Question, settings: Settings, *, averaged: bool = False) -> Answer:
     """Bound the average by one interval per point, and the worst record by elimination.
 
-    Half of the risk goes to either.  A record is dropped as soon as it cannot lower the worst case by more than the
-    tolerance; its own bounds stay valid, only wider.
+    Half of the risk goes to either, or all of it to the records where the average is bounded already.  A record is
+    dropped as soon as it cannot lower the worst case by more than the tolerance; its own bounds stay valid, only wider.
     """
-    sampler = Sampler(question, settings)
-    of_average, of_records = settings.risk.split(2)
+    sampler, of_records, share = Sampler(question, settings), settings.risk, 0.0
     pooled, tally = Tally(question.shape[:2]), Tally(question.shape)
     settings.follow(Bounds(*tally.stability, pooled.stability))
     wanted = _wanted(question, settings)
@@ -218,13 +135,23 @@ def whole_dataset(question: Question, settings: Settings) -> Answer:
 
     with suppress(Stopped):
         question.pace.check()
-        schedule = _schedule(question, pooled, settings, of_average, FIRST_LOOK)
-        kept = settings.kept.under("average")
-        _draw_pooled(sampler, pooled, schedule, lambda share: settings.progress(share / 3), kept)
+        if not averaged:
+            of_average, of_records = settings.risk.split(2)
+            share = 1 / 3
+            _bound_average(sampler, pooled, of_average, lambda done: settings.progress(done * share))
         schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
         kept = settings.kept.under("records")
-        _draw_records(sampler, tally, schedule, in_the_race, lambda share: settings.progress((1 + 2 * share) / 3), kept)
+        _draw_records(
+            sampler, tally, schedule, in_the_race, lambda done: settings.progress(share + (1 - share) * done), kept
+        )
     return _answer(question, sampler, tally, pooled)
+
+
+def _bound_average(sampler: Sampler, pooled: Tally, risk: Risk, progress: Progress) -> None:
+    """Draw until every point's average is bounded to the tolerance, or is decided."""
+    settings = sampler.settings
+    schedule = _schedule(sampler.question, pooled, settings, risk, FIRST_LOOK)
+    _draw_pooled(sampler, pooled, schedule, progress, settings.kept.under("average"))
 
 
 def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> Answer:

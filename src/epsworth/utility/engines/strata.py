@@ -62,6 +62,7 @@ class SharedDraws(ByRecord):
 
     name, because = "strata", "k-ary randomised response: the draws serve all epsilons"
     draws = True
+    asks_by_record = True
 
     def lacks(self, question: Question, m: int) -> str | None:
         """Refuse whatever is not k-ary randomised response of one k."""
