@@ -341,7 +341,7 @@ def test_the_map_moves_with_the_epsilon(opened):
                                        300 * (d + 1 - c) / 64])  # fmt: skip
         said = page.locator("#sent").text_content()
         assert numbers["said"][m][at] in said
-        assert f"ε\u00a0=\u00a0{show_up(held.map.epsilons[at])} per feature" in said
+        assert f"ε\u00a0=\u00a0{show_up(held.map.epsilons[at])} per record" in said
         seen.add(page.locator("#profile-0").get_attribute("d"))
     assert len(seen) == 3
 

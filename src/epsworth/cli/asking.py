@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.cli import services
-from epsworth.cli.options import split_commas, workers
+from epsworth.cli.options import DEADLINE, split_commas, workers
 from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import (
     check_gaps_of,
@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from epsworth.studies.study import Study
     from epsworth.utility.curve_parts import CurveParts
     from epsworth.utility.curves import Curves
+    from epsworth.utility.pace import Standing
 
 
+PATIENCE = 10.0  # seconds that a run goes on for what it was not asked for, before and after
+NEARLY = 0.5  # share of the work from which on the rest is foreseen
+CLEAR = 0.06  # width of an average that is told, and decided
 LEAST = 1e-3  # seconds of a run whose time was spent before it began
 
 
@@ -124,6 +128,7 @@ def compute(
     rows: Sequence[int] = (),
     policy: Path | None = None,
     loaded: Inputs | None = None,
+    enough: Callable[[Standing], bool] | None = None,
 ) -> tuple[Any, bool]:
     """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
 
@@ -139,12 +144,14 @@ def compute(
         What clients run, in place of features, mechanisms and epsilons.
     loaded : Inputs, optional
         What the options name, where it is loaded already: standard input is read once.
+    enough : callable, optional
+        Tells when what was asked for is known, so that the rest need not be.
     """
     from epsworth.cli.running import bar, running
     from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.stability import stability
 
-    began, within = time.monotonic(), within_seconds(given["within_seconds"])
+    began, within = time.monotonic(), deadline(given)
     grid = epsilon_grid(given["epsilon"], "--epsilon")
     asked = loaded or Inputs.of(given, model, table, policy)
     for row in rows:
@@ -169,12 +176,16 @@ def compute(
     with (
         workers(given["jobs"], given["cluster"]) as n_jobs,
         bar() as show,
-        running("asking the classifier", show) as run,
+        running(f"asking the classifier{f', {within:g} s at most' if within else ''}", show) as run,
     ):
+
+        def watch(standing: Standing) -> bool:
+            return run.watch(standing) or (enough is not None and enough(standing))
+
         left = left_of(within, began)
         curves = ask(
             asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=run.progress, seconds=left,
-            watch=run.watch, n_jobs=n_jobs, **question,
+            watch=watch, n_jobs=n_jobs, **question,
         )  # fmt: skip
     return curves, curves.stopped and run.interrupted
 
@@ -232,6 +243,33 @@ def _from(folder: Path, named: Path | str | None) -> Any:
         return os.path.relpath(named, folder)
     except ValueError:  # another drive
         return str(Path(named).absolute())
+
+
+def deadline(given: Mapping[str, Any]) -> float | None:
+    """Return the seconds that a command has; None where it may take as long as it takes."""
+    seconds = given["within_seconds"]
+    if seconds is None:
+        return DEADLINE if given.get("parts") is None else None
+    return None if seconds == math.inf else within_seconds(seconds)
+
+
+def decided(at_least: float, tolerance: float) -> Callable[[Standing], bool]:
+    """Return what tells whether the average is known to either side of a wish everywhere, and the rest would be long.
+
+    Within the first seconds nothing is cut short: what is exact by then is worth having.
+    """
+
+    def enough(standing: Standing) -> bool:
+        if standing.seconds < PATIENCE or standing.done <= 0:
+            return False
+        rest = standing.seconds / standing.done - standing.seconds
+        if standing.done > NEARLY and rest < PATIENCE:
+            return False
+        lower, upper = standing.average()
+        clear = (lower >= at_least) | (upper < at_least)
+        return bool(np.all(upper - lower <= np.where(clear, CLEAR, 2 * tolerance)))
+
+    return enough
 
 
 def within_seconds(seconds: float | None) -> float | None:

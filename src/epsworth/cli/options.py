@@ -168,6 +168,15 @@ WithinSeconds = Annotated[
         "--within-seconds", help="End by then with what is proven: valid bounds, wider where they are not finished."
     ),
 ]
+DEADLINE = 60.0  # seconds, unless another is given
+Deadline = Annotated[
+    float | None,
+    typer.Option(
+        "--within-seconds",
+        help="End by then with what is proven: averages first, valid bounds always; inf for no end.",
+        show_default="60, but none with --parts",
+    ),
+]
 ResumeFolder = Annotated[
     Path | None,
     typer.Option(
@@ -194,7 +203,7 @@ BUDGETED: More = ASKED | {"missing": (Missing, None), "most_asked": (services.Bu
 CURVES: More = BUDGETED | {  # of commands that compute curves
     "mechanism": (Mechanisms, None), "per_feature": (PerFeature, False), "method": (Method, "auto"),
     "quantise": (Quantise, None), "confidence": (Confidence, 0.999), "tolerance": (Tolerance, 0.01),
-    "within_seconds": (WithinSeconds, None), "jobs": (Jobs, None), "cluster": (Cluster, None),
+    "within_seconds": (Deadline, None), "jobs": (Jobs, None), "cluster": (Cluster, None),
 }  # fmt: skip
 
 

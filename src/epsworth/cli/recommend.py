@@ -100,7 +100,9 @@ def recommend(
         loaded = loaded if domain_from_data else loaded.with_whole_numbers()
         if study is not None:
             asking.study_of(context.params, source, table, loaded, study).save(study)
-        curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded)
+        wish = view == "average" and of == "stability" and asking.deadline(context.params) is not None
+        enough = asking.decided(at_least, context.params["tolerance"]) if wish else None
+        curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded, enough=enough)
     if table is None and source.is_dir() and (plot is not None or report is not None):
         raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
     found = choose(

@@ -55,13 +55,14 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
 def certainty_of(asked: Scanned) -> str:
     """Say of whom the bounds hold, and how surely: of the choice, or of what comes closest."""
     curves, count = asked.curves, len(asked.curves.labels)
+    early = curves.stopped and float((asked.upper - asked.lower).max()) > 2 * curves.tolerance * MET
     whom = "this record" if count == 1 else f"these {count:,} records"
     if curves.confidence < 1:
         sure = f"{show_down(100 * curves.confidence)} % sure of {whom}"
-        found = f"Stopped early; {sure}" if curves.stopped else sure
+        found = f"Stopped early; {sure}" if early else sure
     else:
         exact = float((asked.upper - asked.lower).max()) <= ROUNDED
-        how = "Stopped early; certain" if curves.stopped else "Exact" if exact else "Certain"
+        how = "Stopped early; certain" if early else "Exact" if exact else "Certain"
         found = f"{how} for {whom}"
     point = asked.best or asked.closest
     if point is None or asked.on != "average" or count == 1 or point.mechanism in curves.built_from:

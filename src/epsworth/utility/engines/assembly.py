@@ -47,7 +47,7 @@ def run(
     first = _average_first(question, over, pace, checkpoint, work)
     with one_thread():
         parts, answered = plan(question, method, average_first=first), Answered()
-    drawing = sorted(m for part in parts if part.engine.draws for m in part.mechanisms) if first else []
+    drawing = sorted(m for part in parts if _waits(part) for m in part.mechanisms) if first else []
     held = checkpoint if work.folder is None else work.folder
     settings = settings.seeded() if held is None else replace(settings, seeds=held.seeds)
     if pace is not None:
@@ -63,7 +63,8 @@ def run(
         own = settings.of_part(len(parts) + 1)
         own = replace(own, kept=Kept(checkpoint, "average first"), risk=shares.take())
         _run(question, average, answered, own, 0, weight, work, len(parts) + 1)
-    for number, part in enumerate(part for part in parts if not isinstance(part.engine, Sampled)):
+    others = list(enumerate(part for part in parts if not isinstance(part.engine, Sampled)))
+    for number, part in sorted(others, key=lambda one: first and _waits(one[1])):
         kept = Kept(checkpoint, f"{number} {part.engine.name}")
         share = shares.take(int(part.engine.draws))
         own = replace(settings.of_part(number), kept=kept, risk=share)
@@ -72,7 +73,7 @@ def run(
             left += part.mechanisms
     if not left:
         settings.progress(1.0)
-        return answered, "records"
+        return _without_idle(answered), "records"
     engine, rest = Sampled("dataset" if first else over, averaged=set(left) <= set(drawing)), question.only(left)
     part = Part(tuple(left), engine, why or engine.why(question, left[0]))
     start, own = len(answered) * weight, replace(settings.of_part(len(parts)), risk=shares.take())
@@ -85,6 +86,17 @@ def run(
     kept = Kept(checkpoint, f"sampled {chosen}")
     _run(question, part, answered, replace(own, kept=kept), start, 1 - start, work, len(parts))
     return answered, chosen
+
+
+def _waits(part: Part) -> bool:
+    """Tell whether a part's average would be long in coming: it draws, or takes one record after the other."""
+    return part.engine.draws or part.engine.long
+
+
+def _without_idle(answered: Answered) -> Answered:
+    """Leave out averages that were drawn of what is known exactly in the end, with what they spent."""
+    drawn = [answer for part, answer in answered if part.engine.draws or answer.spent or answer.open is not None]
+    return [(part, answer) for part, answer in answered if len(drawn) > 1 or not isinstance(part.engine, AverageFirst)]
 
 
 def _average_first(

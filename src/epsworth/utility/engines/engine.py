@@ -107,6 +107,8 @@ class Engine(ABC):
         Whether it may spend risk; others are given none.
     asks_by_record : bool
         Whether it draws for one record after the other: it steps aside where the average comes first.
+    long : bool
+        Whether all records take it so long that, before a deadline, their average is drawn first.
     hands_over : bool
         Whether `bound` may return None, for plain sampling to take over.
     brackets : bool
@@ -127,6 +129,7 @@ class Engine(ABC):
     because: ClassVar[str] = "asked for"
     draws: ClassVar[bool] = False
     asks_by_record: ClassVar[bool] = False
+    long: ClassVar[bool] = False
     hands_over: ClassVar[bool] = False
     brackets: ClassVar[bool] = False
     of_label: ClassVar[bool] = False

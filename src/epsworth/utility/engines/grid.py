@@ -32,7 +32,7 @@ def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
 class Grid(ByRecord):
     """Asks about every output that a mechanism can have: exact for any classifier."""
 
-    name = "grid"
+    name, long = "grid", True
     remedy = "use quantise=k with a smaller k, or method='auto'"
 
     def lacks(self, question: Question, m: int) -> str | None:

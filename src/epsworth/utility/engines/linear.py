@@ -270,7 +270,7 @@ def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, toler
 class Brackets(ByRecord):
     """What the engines that bracket linear models share."""
 
-    brackets = True
+    brackets = long = True
     of_ranges = True
     reading = linear_for
 

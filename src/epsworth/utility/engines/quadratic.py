@@ -174,7 +174,7 @@ class SlabBounds(ByRecord):
     """Slabs of one feature, with bounds on each: quadratic scores, outputs continuous but for atoms at 0 and 1."""
 
     name, because = "slabs", "quadratic scores, {features}"
-    brackets = True
+    brackets = long = True
     hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
     of_ranges = True
     reading = quadratic_for
