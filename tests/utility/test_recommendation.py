@@ -104,11 +104,11 @@ def test_no_is_an_answer_with_a_reason():
     assert answer.choice is None
     assert answer.ceiling is None
     assert answer.epsilon_needed == pytest.approx(np.log(99))
-    assert str(answer).startswith("No: nothing asked about keeps the label of the worst record with probability 99 %")
+    assert str(answer).startswith("No: nothing here keeps the label of the worst record with probability 99 %")
     assert "a at epsilon 2: 59" in str(answer)
     assert "4.595" in " ".join(answer.notes)
     nearly = ew.recommend(curves, at_least=0.605)
-    assert str(nearly).startswith("No: nothing asked about is guaranteed to keep 60.5 % of the labels at epsilon <= 4")
+    assert str(nearly).startswith("No: nothing here is sure to keep 60.5 % of the labels at epsilon <= 4")
     assert "leave it open for a (up to 0.61" in " ".join(nearly.notes)
     every = exact_curves(["a"], [1], [[[0.9]]], guarantees=((Approximate(1, 0.1, "record"),),))
     assert "larger delta than you accept" in str(ew.recommend(every, at_least=0.5, delta=0.0))
@@ -286,7 +286,7 @@ def test_an_average_above_the_ceiling_reads_as_no_contradiction():
     """Averages and promises to every input are told in sentences of their own."""
     curves = exact_curves(["pm"], [1, 2], [[[0.7], [0.95]]])
     found = ew.recommend(curves, at_least=0.919)
-    assert found.verdict[0] == "Yes: pm at epsilon 2 per record keeps at least 95 % of the labels."
+    assert found.verdict[0] == "Yes: pm at epsilon 2 keeps at least 95 % of the labels."
     assert any("*every* input" in note and "0.880798" in note for note in found.notes)
     assert not any("average" in note and "every* input" in note for note in found.notes)
     assert "at least 91.99 %" in str(ew.recommend(exact_curves(["pm"], [2], [[[0.91995]]]), at_least=0.9199))
@@ -417,7 +417,7 @@ def test_no_refusal_speaks_for_mechanisms_of_another_notion():
     promises = ((Pure(1, "record"),), (Approximate(1, 0.5, "record"),))
     curves = exact_curves(["pm", "g"], [1], [[[0.5]], [[0.85]]], guarantees=promises)
     strict = ew.recommend(curves, at_least=0.8, delta=0.0)
-    assert strict.verdict[0] == "No: nothing asked about keeps 80 % of the labels at epsilon <= 4 per record."
+    assert strict.verdict[0] == "No: nothing here keeps 80 % of the labels at epsilon <= 4 per record."
     assert strict.closest.mechanism == "pm"
     told = " ".join(strict.notes)
     assert "Nothing was asked that protects so much of g" not in told  # it is the delta that is not accepted
@@ -465,7 +465,7 @@ def test_a_yes_has_two_sides():
     assert not found.feasible
     assert (found.choice, found.choices, found.beyond.mechanism, found.beyond.epsilon) == (None, (), "pm", 8)
     assert (found.closest.mechanism, found.closest.epsilon, found.max_epsilon) == ("sw", 4, 4)
-    assert found.verdict[0].startswith("No: nothing asked about keeps")
+    assert found.verdict[0].startswith("No: nothing here keeps")
     assert "  it would take        pm at epsilon 8: attacker 50 % -> at most 99.97 %" in found.verdict
     allowed = ew.recommend(curves, at_least=0.9, max_epsilon=8)
     assert (allowed.feasible, allowed.choice.epsilon, allowed.beyond) == (True, 8, None)

@@ -258,6 +258,7 @@ def decided(at_least: float, tolerance: float) -> Callable[[Standing], bool]:
 
     Within the first seconds nothing is cut short: what is exact by then is worth having.
     """
+    import numpy as np
 
     def enough(standing: Standing) -> bool:
         if standing.seconds < PATIENCE or standing.done <= 0:

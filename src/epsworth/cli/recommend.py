@@ -63,7 +63,8 @@ def recommend(
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
-    from epsworth.rounding import round_down
+    from epsworth.mechanisms.family import is_tailored
+    from epsworth.rounding import round_down, show_down
     from epsworth.space import Domain
     from epsworth.studies.result import curves_of_file
     from epsworth.utility.recommendation import recommend as choose
@@ -151,13 +152,20 @@ def recommend(
         out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
     elif policy is not None and found.feasible:
         out.print(found.as_released)
+    ranges_again = show.domain_words(domain, missing)
     if policy is not None and found.feasible:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
-    elif found.feasible:
-        asked = () if table is None else (table, "-s", ",".join(curves.features))
+    elif found.feasible and json is not None:
         show.suggest(
-            "recommend", source, *asked, *show.domain_words(domain, missing), "--at-least", at_least,
-            "--policy", "policy.toml", why="write what clients must run",
+            "recommend", json, "--at-least", at_least, *ranges_again, "--policy", "policy.toml",
+            why="write what clients must run",
+        )  # fmt: skip
+    elif found.feasible:
+        show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")
+    elif table is not None and not any(map(is_tailored, curves.mechanisms)):
+        show.suggest(
+            "tailor", source, table, "-s", ",".join(curves.features), *ranges_again, "-e", show_down(found.max_epsilon),
+            "--policy", "policy.toml", why="a policy made for this model; the table must be public",
         )  # fmt: skip
     leave_if(interrupted)
 

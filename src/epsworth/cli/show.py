@@ -179,6 +179,11 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
+def again() -> list[str]:
+    """Return the words of the command that is running."""
+    return sys.argv[1:]
+
+
 def domain_words(domain: object, missing: Sequence[str] | None = None) -> tuple[object, ...]:
     """Return the options that name declared ranges, and what stands for gaps, where some were given."""
     gaps = (word for one in missing or () for word in ("--missing", one))

@@ -72,12 +72,9 @@ def utility(
     if policy is not None:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:
-        asked = (
-            (model, table, "-s", ",".join(curves.features), *show.domain_words(domain, context.params["missing"]))
-            if json is None
-            else (json,)
-        )
-        asked = asked if parts is None else (parts,)
+        saved = json if parts is None else parts
+        ranges = show.domain_words(domain, context.params["missing"])
+        asked = show.again()[1:] if saved is None else [saved, *ranges]
         show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
     leave_if(interrupted)
 

@@ -53,22 +53,18 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
 
 
 def certainty_of(asked: Scanned) -> str:
-    """Say of whom the bounds hold, and how surely: of the choice, or of what comes closest."""
+    """Say of whom the bounds hold, how closely and how surely: of the choice, or of what comes closest."""
     curves, count = asked.curves, len(asked.curves.labels)
-    early = curves.stopped and float((asked.upper - asked.lower).max()) > 2 * curves.tolerance * MET
     whom = "this record" if count == 1 else f"these {count:,} records"
-    if curves.confidence < 1:
-        sure = f"{show_down(100 * curves.confidence)} % sure of {whom}"
-        found = f"Stopped early; {sure}" if early else sure
-    else:
-        exact = float((asked.upper - asked.lower).max()) <= ROUNDED
-        how = "Stopped early; certain" if early else "Exact" if exact else "Certain"
-        found = f"{how} for {whom}"
-    point = asked.best or asked.closest
+    width, point = float((asked.upper - asked.lower).max()), asked.best or asked.closest
+    early = "Stopped early: " if curves.stopped and width > 2 * curves.tolerance * MET else ""
+    how = "exact" if width <= ROUNDED else "certain" if curves.confidence == 1 else f"±{percent_up(width / 2)} %"
+    found = f"{early}{how} for {whom}"
+    found = found[0].upper() + found[1:]
     if point is None or asked.on != "average" or count == 1 or point.mechanism in curves.built_from:
-        return f"{found}."
+        return f"{found}." if curves.confidence == 1 else f"{found} ({show_down(100 * curves.confidence)} % sure)."
     lower, upper, sure = _among_people(asked, point)
-    return f"{found}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} %)."
+    return f"{found}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} % sure)."
 
 
 def notes(asked: Scanned) -> tuple[str, ...]:
@@ -78,7 +74,7 @@ def notes(asked: Scanned) -> tuple[str, ...]:
 
 def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     lines = [
-        f"Yes: {_point(choice)} per record keeps at least {_kept(asked, _percent(choice.lower, asked.at_least))}.",
+        f"Yes: {_point(choice)} keeps at least {_kept(asked, _percent(choice.lower, asked.at_least))}.",
         _row("attacker", _attacker(choice.guarantee)),
     ]
     if choice.guarantee.notion != "pure":
@@ -94,10 +90,10 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
 
 def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     refuted = all(scan.refuted.all() for scan in asked.scans.values())
-    how = "keeps" if refuted else "is guaranteed to keep"
+    how = "keeps" if refuted else "is sure to keep"
     wanted = f"{percent_down(asked.at_least, 15)} %"
     lines = [
-        f"No: nothing asked about {how} {_kept(asked, wanted)} {_limit(asked)}.",
+        f"No: nothing here {how} {_kept(asked, wanted)} {_limit(asked)}.",
         _row("closest", f"{_point(closest)}: {_percent(closest.lower)} kept"),
         _row("attacker", _attacker(closest.guarantee)),
     ]
@@ -236,6 +232,11 @@ def _against(asked: Scanned) -> list[str]:
         lines.append(protection(closest.guarantee))
     if (best := asked.beyond.best) is not None:
         lines.append(f"It would take {best.words}. {protection(best.guarantee)}")
+    if closest is not None and _tailored(asked, closest.guarantee):
+        lines.append(
+            "A tailored policy is for a service that must stay as it is, for several services, or where only some "
+            "columns are sensitive; a device that can hold the model can answer itself, and send the label by label_rr."
+        )
     return [*lines, "Fewer sensitive features, other mechanisms, or a lower share of labels may be enough."]
 
 
