@@ -401,7 +401,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly():
 def test_narrow_terminals_get_fewer_columns_not_cut_numbers(cli, monkeypatch):
     from rich.console import Console
 
-    monkeypatch.setattr("epsworth.cli.show.console", lambda: Console(highlight=False, width=44))
+    monkeypatch.setattr("epsworth.cli.show.console", lambda width=0: Console(highlight=False, width=44))
     code, out, _ = cli("utility", *QUESTION, "-m", "pm,krr", "-e", "1:4:1")
     assert code == 0
     assert "…" not in out

@@ -70,18 +70,36 @@ def bounds_of_boxes_beyond_their_flips(original):
 def delta_of_the_first_epsilon(original):
     def deltas(self):
         found = np.array([[promise.delta for promise in row] for row in self.curves.guarantees])
-        return np.where(found[:, :1] <= self.delta, found, np.inf)
+        return np.where(found[:, :1] <= self.limits.delta, found, np.inf)
 
     return deltas
 
 
 @mutant(
-    "epsworth.utility.wording._shown",
+    "epsworth.utility.choice.Limits.accept",
+    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, that is accepted",
+    test=f"{RECOMMENDED}::test_how_sure_an_attacker_may_get_is_another_way_to_say_it[0.98-2]",
+)
+def certainties_are_not_compared(original):
+    return lambda self, promise: promise.delta <= self.delta and promise.epsilon <= self.epsilon + 1
+
+
+@mutant(
+    "epsworth.utility.choice.Limits.accept",
+    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, that is accepted",
+    test=f"{RECOMMENDED}::test_a_yes_has_two_sides",
+)
+def any_epsilon_is_accepted(original):
+    return lambda self, promise: promise.delta <= self.delta
+
+
+@mutant(
+    "epsworth.utility.wording._percent",
     claim="a recommendation and printed curves show no more than is guaranteed",
     test=f"{RECOMMENDED}::test_an_average_above_the_ceiling_reads_as_no_contradiction",
 )
 def recommended_shares_to_nearest(original):
-    return lambda lower, at_least: f"{round(lower, 3):g}"
+    return lambda value, at_least=0.0: f"{round(100 * value, 1):g} %"
 
 
 @mutant(

@@ -27,7 +27,7 @@ def demo(
 
     check_distinct(document=document, picture=picture, page=page)
 
-    screen = show.console()
+    screen = show.console(show.SCREEN)
     names = " and ".join(one.name for one in RANGES.features)
     screen.print(f"[bold]What is an epsilon worth?[/bold] Patients perturb {names} before")
     screen.print(f"they query a classifier of breast cancer. Do {AT_LEAST:.0%} of the diagnoses stay?")

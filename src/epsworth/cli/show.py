@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from epsworth.utility.recommendation import Recommendation
 
 MOST_COLUMNS = 8
+SCREEN = 80  # letters of a verdict and its table
 
 
-def console() -> Console:
-    """Return the console for standard output."""
+def console(width: int = 110) -> Console:
+    """Return the console for standard output; a pipe, which has no width of its own, is given one."""
     from rich.console import Console
 
-    narrow = None if sys.stdout.isatty() else 80  # a pipe has no width of its own
-    return Console(highlight=False, width=narrow)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else width)
 
 
 def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> Table:
@@ -43,7 +43,7 @@ def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> 
 
 def print_answer(curves: Any, found: Recommendation, verbose: bool = False) -> None:
     """Print a verdict, the table that it comes from, and of whom it holds; everything else where that is asked for."""
-    out = console()
+    out = console(SCREEN)
     for i, line in enumerate(found.verdict):
         out.print(line, style=("bold" if found.feasible else "bold yellow") if i == 0 else None, markup=False)
     out.print()
@@ -58,7 +58,7 @@ def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False) -
     from epsworth.utility.wording import kept
 
     lines, certainty = kept(curves)
-    out = console()
+    out = console(SCREEN)
     for i, line in enumerate(lines):
         out.print(line, style="bold" if i == 0 else None, markup=False)
     shown = [view for view in views if view not in ("average", "worst")] + views_of(curves)[:1]
@@ -75,7 +75,7 @@ def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False) -
 
 def print_more(curves: Curves, notes: Sequence[str], shown: Sequence[str | int], of: Quantity = "stability") -> None:
     """Print all that is known besides: other views, people like the records, promises, notes, cost."""
-    out = console()
+    out = console(SCREEN)
     out.print()
     for view in [view for view in views_of(curves) if view not in shown]:
         print_curves(curves, view, of=of)
@@ -88,7 +88,7 @@ def print_more(curves: Curves, notes: Sequence[str], shown: Sequence[str | int],
 
 def print_curves(curves: Curves, view: str | int, of: Quantity = "stability") -> None:
     """Print a table of guaranteed values, as many columns as the terminal has room for."""
-    out, what = console(), _kept(view, of)
+    out, what = console(SCREEN), _kept(view, of)
     names = max(map(len, (what, *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 7)))
     lower, _ = curves.select(view, of)
@@ -112,7 +112,7 @@ def print_population(curves: Curves, of: Quantity = "stability") -> None:
 
     if len(curves.labels) < FEWEST_ROWS:
         return
-    out, names = console(), max(map(len, ("mechanism", *curves.mechanisms)))
+    out, names = console(SCREEN), max(map(len, ("mechanism", *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 13)))
     within = curves.population(of, at=shown)
     what = "label stability" if of == "stability" else of
@@ -138,7 +138,7 @@ def _what_numbers_are(curves: Curves) -> str:
 
 def print_facts(curves: Curves) -> None:
     """Print what the tables mean: units, promises, confidence, cost, notes."""
-    out = console()
+    out = console(SCREEN)
     out.print(f"ε is per record, of {', '.join(curves.features)} together.")
     for promised in curves.promises():
         out.print(f"  {promised}", soft_wrap=True)

@@ -82,7 +82,7 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     if not choice.holds_above:
         lines.append(_row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
     if others := [name for name in asked.undecided if name != choice.mechanism]:
-        lines.append(_row("perhaps as good", f"{', '.join(others[:4])}{' and more' if len(others) > 4 else ''}"))
+        lines.append(_row("perhaps as good", f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"))
     if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
         lines.append(_row("smaller epsilons", "may be enough, too: none was asked about"))
     return tuple(lines)
