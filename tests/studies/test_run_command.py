@@ -110,7 +110,8 @@ def test_no_output_replaces_what_the_study_names(cli, place, option, file):
 @pytest.mark.slow
 def test_recommend_writes_the_question_that_it_answers(cli, place):
     words = ("-s", "age,bmi", "--domain", "ranges.toml", "-m", "pm", "-e", "4:8:2", "--tolerance", "0.1", "--seed", "1",
-             "--method", "sampled", "--at-least", "0.7", "--on", "worst", "--target", "ill")  # fmt: skip
+             "--method", "sampled", "--at-least", "0.7", "--on", "worst", "--target", "ill",
+             "--within-seconds", "inf", "--max-epsilon", "16")  # fmt: skip
     code, _, err = cli(
         "recommend", "model.skops", "people.csv", *words, "--json", "c.json", "--study", "questions/q.toml"
     )

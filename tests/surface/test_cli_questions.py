@@ -149,14 +149,15 @@ def test_nothing_on_standard_input_is_told(cli, monkeypatch):
 
 @pytest.mark.slow
 def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
-    text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "2,4").stdout
-    assert "by ε per record" in text
-    assert re.search(r"mechanism +ε=2 +ε=4", text)
+    text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "2,4", "-v").stdout
+    assert text.startswith("At epsilon 4 per record pm keeps most: at least ")
+    assert re.search(r"attacker +50 % -> at most 98\.21 %", text)
+    assert re.search(r"kept on average +ε=2 +ε=4", text)
     flat = " ".join(text.split())
     assert "ε is per record, of age, bmi together." in flat
     assert "At ε=2 per record: whoever held two values of a record equally likely is at most 88.07971 % sure" in flat
     assert "At ε=4 per record: whoever held two values of a record equally likely is at most 98.20138 % sure" in flat
-    same = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "1,2", "--per-feature").stdout
+    same = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "1,2", "--per-feature", "-v").stdout
     assert text.split("queries")[0] == same.split("queries")[0]
 
 

@@ -135,7 +135,10 @@ def recommend(
             interrupted, beside = interrupted or cut, beside_curves(around)
         write_page(report, curves, found, around, loaded)
     released = {} if again is None else {"released": again.to_dict()}
-    if show.told(json, lambda: {"recommendation": found.to_dict(), "curves": curves.to_dict(), **beside, **released}):
+    if loaded is not None and not domain_from_data:
+        ranges = loaded.domain
+    held = {"recommendation": found, "curves": curves} | ({} if ranges is None else {"domain": ranges})
+    if show.told(json, lambda: {name: one.to_dict() for name, one in held.items()} | beside | released):
         leave_if(interrupted)
         return
     show.print_answer(curves, found, context.params["verbose"])
@@ -157,9 +160,8 @@ def recommend(
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     elif found.feasible and json is not None:
         show.suggest(
-            "recommend", json, "--at-least", at_least, *ranges_again, "--policy", "policy.toml",
-            why="write what clients must run",
-        )  # fmt: skip
+            "recommend", json, "--at-least", at_least, "--policy", "policy.toml", why="write what clients must run"
+        )
     elif found.feasible:
         show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")
     elif table is not None and not any(map(is_tailored, curves.mechanisms)):

@@ -55,17 +55,19 @@ def utility(
         asking.refuse_beside_policy(context)
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
-    loaded = None if report is None else asking.Inputs.of(context.params, model, table, policy)
+    loaded = asking.Inputs.of(context.params, model, table, policy)
     curves, interrupted = asking.compute(context.params, model, table, record or (), policy, loaded)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    around, cut = (None, False) if loaded is None else surroundings(context.params, loaded, curves, None, policy)
+    around, cut = (None, False) if report is None else surroundings(context.params, loaded, curves, None, policy)
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
-    if show.told(json, lambda: curves.to_dict() | beside_curves(around)):
+    declared = None if policy is not None or domain_from_data else loaded.domain
+    held = {} if declared is None else {"domain": declared.to_dict()}
+    if show.told(json, lambda: curves.to_dict() | held | beside_curves(around)):
         leave_if(interrupted)
         return
     show.print_kept(curves, views, context.params["verbose"])
@@ -74,7 +76,7 @@ def utility(
     else:
         saved = json if parts is None else parts
         ranges = show.domain_words(domain, context.params["missing"])
-        asked = show.again()[1:] if saved is None else [saved, *ranges]
+        asked = show.again()[1:] if saved is None else [saved, *(() if saved == json else ranges)]
         show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
     leave_if(interrupted)
 

@@ -207,13 +207,15 @@ def is_study_result(document: object) -> bool:
 
 
 def curves_of_file(path: str | Path) -> tuple[Curves | CurveParts, Domain | None]:
-    """Return the curves that a file or folder holds, and public ranges where it is a study's result."""
+    """Return the curves that a file or folder holds, and the public ranges where it holds them."""
     if Path(path).is_dir():
         return CurveParts.load(path), None
     with reading(path, "curves file", most=RESULT_BYTES) as content:
         document = read_json(content)
         if not is_study_result(document):
-            return Curves.from_dict(document), None
+            held = document.get("curves", document) if isinstance(document, Mapping) else document
+            declared = document.get("domain") if isinstance(document, Mapping) else None
+            return Curves.from_dict(held), None if declared is None else Domain.from_dict(declared)
         found = StudyResult.from_dict(document)
         return found.curves, found.domain
 

@@ -41,8 +41,8 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
     best = asked.closest
     assert best is not None  # every delta and every epsilon is accepted
     lines = [
-        f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} keeps most: at least "
-        f"{_kept(asked, _percent(best.lower))}.",
+        f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} keeps most: "
+        f"{_kept(asked, _at_least(best.lower))}.",
         _row("attacker", _attacker(best.guarantee)),
     ]
     if on == "average":
@@ -74,7 +74,7 @@ def notes(asked: Scanned) -> tuple[str, ...]:
 
 def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     lines = [
-        f"Yes: {_point(choice)} keeps at least {_kept(asked, _percent(choice.lower, asked.at_least))}.",
+        f"Yes: {_point(choice)} keeps {_kept(asked, _at_least(choice.lower, asked.at_least))}.",
         _row("attacker", _attacker(choice.guarantee)),
     ]
     if choice.guarantee.notion != "pure":
@@ -136,6 +136,10 @@ def _attacker(promise: Guarantee) -> str:
         return "50 % -> up to certain: this protects next to nothing"
     digits = next(d for d in range(2, 14) if round_up(sure, d + 2) < 1)
     return f"50 % -> at most {percent_up(sure, digits)} %"
+
+
+def _at_least(value: float, at_least: float = 0.0) -> str:
+    return f"at least {_percent(value, at_least)}"
 
 
 def _percent(value: float, at_least: float = 0.0) -> str:
