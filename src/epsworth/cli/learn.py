@@ -271,7 +271,7 @@ def plan(
     confidence: Annotated[
         float | None, typer.Option(help="Confidence of the cell's certificate; default: 0.95.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.5,
+    power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.8,
     mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue, parity or slides.")] = "hadamard",
     cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
     features: Annotated[int | None, typer.Option(help="Features; krr, parity and slides need them.")] = None,
@@ -284,23 +284,42 @@ def plan(
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
-    """Give two of epsilon, users and margin; the third is found. All reports but --fakes are taken to be honest."""
+    """Plan users, epsilon or margin: two are given.
+
+    The third is found, for this power and for three usual ones.  All reports but --fakes are taken to be honest.
+    """
     from epsworth.learner import plan as find
+    from epsworth.learner.planning import plan_by_power
 
     options.check_outputs(json, None)
     options.check_page(report)
-    found = find(
-        epsilon=epsilon, users=users, margin=margin,
-        confidence=options.confidence_of(confidence) or 0.95, power=power, mechanism=mechanism, m=cells,
-        d=features, mass=mass, fakes=(allowed := _fakes(fakes)),
-    )  # fmt: skip
+    question: dict[str, Any] = {
+        "epsilon": epsilon, "users": users, "margin": margin, "confidence": options.confidence_of(confidence) or 0.95,
+        "mechanism": mechanism, "m": cells, "d": features, "mass": mass, "fakes": (allowed := _fakes(fakes)),
+    }  # fmt: skip
+    found = find(power=power, **question)
+    third = next(name for name in ("users", "epsilon", "margin") if question[name] is None)
+    powers = {at: None if one is None else getattr(one, third) for at, one in plan_by_power(**question).items()}
     asked = {"cells": cells, "features": features, "mass": mass, "fakes": allowed}
-    document = found.to_dict() | {"question": asked}
+    by_power = [{"power": at, third: value} for at, value in powers.items()]
+    document = found.to_dict() | {"question": asked, "by_power": by_power}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         print(found)
+        if any(value is not None for value in powers.values()):
+            print(_by_power(third, powers))
     if not found.feasible:
         raise typer.Exit(1)
+
+
+def _by_power(third: str, powers: dict[float, Any]) -> str:
+    """Say in a line what each power takes."""
+
+    def shown(value: Any) -> str:
+        return "nothing is enough" if value is None else f"{value:,} users" if third == "users" else show_up(value)
+
+    what = "" if third == "users" else f"{third} "
+    return "By power: " + ", ".join(f"{what}{shown(value)} for {power:g}" for power, value in powers.items()) + "."
 
 
 def _fakes(text: str) -> int | float:
