@@ -83,6 +83,7 @@ def _shape(ranked: Ranking) -> dict[str, Any] | None:
 
 
 def _print(ranked: Ranking) -> None:
+    from epsworth.noise.advice import RULE
 
     out = show.console()
     asked = ranked.asked
@@ -95,6 +96,8 @@ def _print(ranked: Ranking) -> None:
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
         if choice.name == "optimal":  # a name, not a promise
             remark = "a linear program's" + ("" if choice is ranked[0] else "; others cost less")
+        if choice is ranked.taken:
+            remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(
             choice.name, show_up(choice.epsilon), show_down(choice.confidence, 5), f"{choice.rmse:.4g}",
             str(choice.pairs), above, remark,
@@ -104,6 +107,8 @@ def _print(ranked: Ranking) -> None:
         out.print(f"Left out, {name}: {why}.")
     out.print()
     out.print(ranked.advice, style="bold")
+    if ranked.taken is not None:
+        out.print(RULE)
 
 
 def _width(text: str) -> float | tuple[float, float]:
