@@ -127,7 +127,7 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
         "policy.toml",
         "in.csv",
         "out.csv",
-        "--unit",
+        "--id",
         "id",
         "--cap",
         "2",
@@ -155,7 +155,7 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
 def test_processes_at_once_make_one_output(table):
     """Eight processes with the same run draw the same bytes; with others, a cap lets three pass."""
     words = [EPSWORTH, "perturb", "policy.toml"]
-    more = ["--unit", "id", "--cap", "6", "--ledger", "ledger"]
+    more = ["--id", "id", "--cap", "6", "--ledger", "ledger"]
     for number in range(5):
         (table / f"in{number}.csv").write_text(f"id,age\n7,{number}\n")
     runs = [

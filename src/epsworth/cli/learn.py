@@ -108,7 +108,7 @@ def report(
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     target: Annotated[str, typer.Option(help="Column of labels.")],
-    unit: options.Unit = None,
+    unit: options.Person = None,
     cap: options.Cap = None,
     most: options.Most = None,
     ledger: options.LedgerFolder = None,
@@ -135,7 +135,7 @@ def report(
 def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the state; states merge in any order.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
     jobs: options.Jobs = None,
 ) -> None:
     """Add up reports and states, in bounded memory; the result does not depend on order or processes."""

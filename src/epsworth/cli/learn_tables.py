@@ -62,7 +62,7 @@ def open_round(
 def close_round(
     session: Session,
     state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the session (.json), with this round closed.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Output: the session (.json), with this round closed.")],
     plot: options.Plot = None,
 ) -> None:
     """Close the open round of a table with the sums of its reports; after the last one the session is a model.

@@ -147,10 +147,12 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do the work (tcp://host:port); see --jobs."),
 ]
-Unit = Annotated[str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")]
+Person = Annotated[
+    str | None, typer.Option("--id", help="Column that says who a row is about; without it everybody is charged.")
+]
 Cap = Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")]
 Most = Annotated[
-    int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one person's.")
+    int | None, typer.Option(help="Without --id: rows that one person has at most; else all may be one person's.")
 ]
 LedgerFolder = Annotated[
     str | None,  # an empty one is refused, which a path would take for the current folder

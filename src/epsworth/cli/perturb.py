@@ -17,7 +17,7 @@ def perturb(
     policy: options.PolicyFile,
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl, .parquet, or a folder; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
-    unit: options.Unit = None,
+    unit: options.Person = None,
     cap: options.Cap = None,
     delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
     most: options.Most = None,
