@@ -169,7 +169,7 @@ def test_processes_at_once_make_one_output(table):
     assert sorted({run.returncode for run in runs}) == [0, 2], told
     assert [float(spent) <= 6 for spent in Ledger(table / "ledger").spent([7])] == [True]
     refused = [text for text, run in zip(told, runs, strict=True) if run.returncode]
-    assert all("1 unit would exceed the cap" in text for text in refused), told
+    assert all("1 person would exceed the cap" in text for text in refused), told
     assert len(refused) in (2, 3)  # the two of one run succeed or fail together
 
 
