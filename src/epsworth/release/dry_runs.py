@@ -140,7 +140,7 @@ def dry_run(
     >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder, "people.csv")
-    ...     written = table.write_text("id,age\\n7,30\\n8,61\\n7,31\\n")
+    ...     written = table.write_text("id,age\n7,30\n8,61\n7,31\n")
     ...     found = dry_run(policy, table, Path(folder, "out.csv"), unit="id", ledger=Path(folder, "ledger"))
     ...     made = sorted(path.name for path in Path(folder).iterdir())
     >>> found.rows, found.people, found.most, found.state, made
