@@ -174,7 +174,7 @@ def test_column_and_caps_are_fixed_once_stated(tmp_path):
 def test_units_that_would_exceed_are_counted_and_not_named(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, ["secret", "hidden", "other"], cap=Decimal("0.5"))
-    with pytest.raises(ValueError, match=r"^2 units would exceed") as refused:
+    with pytest.raises(ValueError, match=r"^2 persons would exceed") as refused:
         begun(ledger, 2, ["secret", "hidden", "fourth"])
     assert "secret" not in str(refused.value)
     begun(ledger, 3, ["fourth"])  # nothing was charged

@@ -17,7 +17,10 @@ def client(
     ],
     vectors: Annotated[int, typer.Option(help="Records with words and results, to test an installation with.")] = 200,
 ) -> None:
-    """Write a policy for devices: JSON, a module for browsers and Node, and test vectors."""
+    """Write what devices need to run a policy.
+
+    JSON, a module for browsers and Node, and test vectors.
+    """
     from epsworth.release import Policy
     from epsworth.release.client_files import write_client
 

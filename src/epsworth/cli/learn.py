@@ -17,9 +17,9 @@ from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
-    help="Learn from reports that are private before they leave the device: config, report, aggregate, fit, predict.",
+    help="Learn from reports that are private when they leave.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 Config = Annotated[
     Path, typer.Argument(help="Configuration (.json), as learn config writes it; of a table the round of learn open.")
@@ -62,7 +62,10 @@ def config(
         ),
     ] = "clip",
 ) -> None:
-    """Write the public configuration that clients and server share: cells of up to four numbers, else of a table."""
+    """Write the configuration that all parties share.
+
+    It is public: cells of up to four numbers, else of a table.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
@@ -115,7 +118,10 @@ def report(
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
+    """Report every row once, with draws fit for release.
+
+    A row that cannot be used is reported as nowhere.
+    """
     from epsworth.learner.asked import load_asked
     from epsworth.learner.reported_table import reported
     from epsworth.rounding import float_above
@@ -138,7 +144,10 @@ def aggregate(
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
     jobs: options.Jobs = None,
 ) -> None:
-    """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
+    """Add up reports and states, in bounded memory.
+
+    The result does not depend on order or processes.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import aggregate_files
     from epsworth.learner.asked import load_asked
@@ -167,7 +176,10 @@ def fit(
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Read the labels off the sums; --plot draws the map of one or two features."""
+    """Read the labels off the sums.
+
+    --plot draws the map of one or two features.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
     from epsworth.learner.figures import check_map, plot_map
@@ -223,7 +235,10 @@ def predict(
     ] = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
+    """Predict the label of every row.
+
+    With --confidence, that of its cell is certified, too, but for --fakes reports.
+    """
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.tables import read_table

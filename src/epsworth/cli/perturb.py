@@ -42,7 +42,9 @@ def perturb(
         bool, typer.Option("--dry-run", help="Say what would be released and charged; write and charge nothing.")
     ] = False,
 ) -> None:
-    """Perturb a table as a policy says, with draws fit for release.
+    """Perturb a table as a policy says.
+
+    Draws are fit for release.
 
     A run is charged to the people of the table before it draws; stopped, it goes on where the same command is given
     again, and draws the same bytes.  The files of a folder are one run, charged once.

@@ -75,6 +75,7 @@ def privatize(
         ),
     ] = None,
     sep: options.Sep = ",",
+    quiet: options.Quiet = False,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
@@ -125,6 +126,9 @@ def privatize(
     if not show.told(json, lambda: found):
         if least is not None:
             show.console().print(str(least), markup=False)
+        if quiet:
+            _print_cost(told)
+            return
         _print(values, told, exposure, context.params["verbose"])
         if output is not None and algorithm != "pca":
             show.suggest("predict", output, "new.csv", "labels.csv", why="what the released model says of a table")
@@ -267,13 +271,7 @@ def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure 
         out.print(f"  {name} = {value:.6g}", markup=False)
     if len(values) > shown:
         out.print(f"  ... {len(values) - shown} more: -v, or all with --json")
-    out.print(f"{report['budget']}; {report['soundness']}.")
-    out.print(
-        f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
-        f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
-        f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
-        f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
-    )
+    _print_cost(report)
     if exposure is not None:
         out.print(
             f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
@@ -286,6 +284,18 @@ def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure 
         _print_more(report, exposure)
     else:
         out.print(f"It is not differential privacy, and has {len(report['limits'])} limits: read them with -v.")
+
+
+def _print_cost(report: dict[str, Any]) -> None:
+    """Print the budget, and what the release tells at most."""
+    out = show.console()
+    out.print(f"{report['budget']}; {report['soundness']}.")
+    out.print(
+        f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
+        f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
+        f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
+        f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
+    )
 
 
 def _print_more(report: dict[str, Any], exposure: Exposure | None) -> None:

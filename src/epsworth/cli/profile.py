@@ -47,6 +47,7 @@ def profile(
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
     sep: options.Sep = ",",
+    quiet: options.Quiet = False,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
@@ -94,6 +95,9 @@ def profile(
         write_document_page(report, document)
     if not show.told(json, lambda: document):
         verbose = context.params["verbose"]
+        if quiet:
+            _print_verdict(found)
+            return
         _print(found, epsilon)
         if verbose:
             _print_more(found, epsilon, data.X.shape)
@@ -161,8 +165,7 @@ def _print(found: Window, epsilon: float) -> None:
     from epsworth.coverage.inputs import NOT_PRIVATE
 
     out = show.console()
-    out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
-    out.print(found.verdict)
+    _print_verdict(found)
     out.print(found.candidate(epsilon))
     if found.usefulness is not None:
         out.print(_trade_off(found))
@@ -172,6 +175,12 @@ def _print(found: Window, epsilon: float) -> None:
             f"of the commoner label {useful.majority:.3f}."
         )
     out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model. More: -v")
+
+
+def _print_verdict(found: Window) -> None:
+    out = show.console()
+    out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
+    out.print(found.verdict)
 
 
 def _print_more(found: Window, epsilon: float, shape: tuple[int, ...]) -> None:
