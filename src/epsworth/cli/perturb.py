@@ -90,9 +90,10 @@ def perturb(
     out = sys.stderr if destination == "-" else sys.stdout
     if found.already_done:
         print(f"Already done: {destination} holds the output of this very run. Nothing was drawn or charged.", file=out)
-    print(found, file=out)
+    else:
+        print(found, file=out)
     print(f"Ledger: {store.path.parent}", file=out)
-    if destination != "-":
+    if destination != "-" and not found.already_done:
         show.suggest("audit", policy, why="check the draws of this installation")
 
 

@@ -213,6 +213,7 @@ def _pool(
     from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
     from epsworth.tables import Declared, column, kinds_of, read_table, selected
+    from epsworth.values import NO_NUMBER
 
     declared = None if domain is None else Domain.load(domain)
     kinds = None if declared is None else kinds_of(declared.features)
@@ -223,7 +224,12 @@ def _pool(
         own = _chosen(names, target, group, only, drop)
         return dict.fromkeys(own, "number") if kinds is None else {n: k for n, k in kinds.items() if n in own}
 
-    frame = read_table(table, asked, sep=sep)
+    try:
+        frame = read_table(table, asked, sep=sep)
+    except ValueError as error:
+        if str(error).endswith(NO_NUMBER):
+            raise ValueError(f"{error}, or leave the column out with --drop") from None
+        raise
     labels, groups = inputs.column_of(frame, target), inputs.column_of(frame, group)
     features = selected(frame, _chosen(frame.columns, target, group, only, drop))
     columns, header = [], looks_like_header(frame.columns)
