@@ -27,7 +27,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--sources", action="store_true", help="say where the papers' data come from, and what to run")
     parser.add_argument("--quick", action="store_true", help="compute briefly; of all, only what takes seconds")
     parser.add_argument("--data", type=Path, default=os.environ.get("EPSWORTH_DATA"), help="folder of the papers' data")
-    parser.add_argument("--out", "-o", type=Path, help=f"folder for {PAGE}, its pictures, and {NUMBERS}")
+    parser.add_argument("--output", "-o", type=Path, help=f"folder for {PAGE}, its pictures, and {NUMBERS}")
     asked = parser.parse_args(words)
     if asked.sources:
         print(sources())
@@ -37,8 +37,8 @@ def main(words: list[str] | None = None) -> int:
     folder = None if asked.data is None else Path(asked.data)
     if folder is not None and not folder.is_dir():
         parser.error(f"--data {folder} is no folder; name the one with the papers' data")
-    if asked.out is not None and asked.out.exists() and not asked.out.is_dir():
-        parser.error(f"--out {asked.out} is no folder; choose another place")
+    if asked.output is not None and asked.output.exists() and not asked.output.is_dir():
+        parser.error(f"--output {asked.output} is no folder; choose another place")
     try:
         chosen = list(dict.fromkeys(item for name in asked.items or ["all"] for item in named(name)))
     except ValueError as error:
@@ -49,8 +49,8 @@ def main(words: list[str] | None = None) -> int:
         list_items(chosen, folder)
         return 0
     outcomes = compute(chosen, Setting(folder, asked.quick))
-    if asked.out is not None:
-        write(asked.out, outcomes, asked.quick)
+    if asked.output is not None:
+        write(asked.output, outcomes, asked.quick)
     left = [name for name, outcome in outcomes.items() if outcome.verdict is Verdict.NOT_RUN]
     if left:
         print(

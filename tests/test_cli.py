@@ -313,7 +313,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
         (("mechanisms", "--at", "3"), "--at must lie in [0, 1]"),
         (("mechanisms", "--radius", "-1"), "--radius must lie in [0, 1]"),
         (("mechanisms", "--radius", "inf", "--json", "-"), "--radius must lie in [0, 1]"),
-        (("demo", "--out", "none"), "the folder none does not exist"),
+        (("demo", "--output", "none"), "the folder none does not exist"),
     ],
 )
 def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
@@ -372,7 +372,7 @@ shell.main()
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
-        [EPSWORTH, "demo", "--out", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [EPSWORTH, "demo", "--output", tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     process.stdout.readline()  # it has begun
     time.sleep(2)  # and is asking a classifier

@@ -25,13 +25,13 @@ def run(*words):
 def test_the_command_writes_all_files_or_none(tmp_path):
     POLICY.save(tmp_path / "policy.toml")
     out = tmp_path / "device"
-    done = run("client", tmp_path / "policy.toml", "--out", out, "--vectors", 7)
+    done = run("client", tmp_path / "policy.toml", "--output", out, "--vectors", 7)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in out.iterdir()) == ["epsworth.mjs", "policy.json", "vectors.json"]
     assert (out / "epsworth.mjs").read_bytes() == MODULE.read_bytes()
     assert Client((out / "policy.json").read_text()).fingerprint == POLICY.fingerprint
     assert len(json.loads((out / "vectors.json").read_text())["vectors"]) == 7
-    again = run("client", tmp_path / "policy.toml", "--out", out)
+    again = run("client", tmp_path / "policy.toml", "--output", out)
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["device", "policy.toml"]
 
@@ -39,7 +39,7 @@ def test_the_command_writes_all_files_or_none(tmp_path):
 @pytest.mark.slow
 def test_the_command_writes_tailored_policies(tmp_path):
     WORST.save(tmp_path / "policy.toml")
-    done = run("client", tmp_path / "policy.toml", "--out", tmp_path / "device", "--vectors", 7)
+    done = run("client", tmp_path / "policy.toml", "--output", tmp_path / "device", "--vectors", 7)
     assert done.returncode == 0, done.stderr
     client = Client((tmp_path / "device" / "policy.json").read_text())
     assert client.fingerprint == WORST.fingerprint

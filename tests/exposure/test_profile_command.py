@@ -145,7 +145,8 @@ def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     )  # fmt: skip
     assert (code, err) == (0, "")
     assert "Computed from raw data: not private." in out
-    assert "Window of epsilon: [" in out
+    assert out.startswith("Window of epsilon: [")
+    assert len(out.splitlines()) <= 25  # with the rows that --top asks for
     document = json.loads((place / "out.json").read_text())
     assert document["notice"] == "computed from raw data: not private"
     assert document["eps_low"] < document["eps_high"]
@@ -156,6 +157,19 @@ def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     assert rows == np.argsort(-distances)[:3].tolist()
     assert document["most_exposed"][0]["epsilon"] == pytest.approx(distances.max() * 400 * 0.01 / 2, rel=1e-4)
     assert document["profile"]["advantage"][-1] == pytest.approx(document["most_exposed"][0]["advantage"], rel=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--rule", "plateau"), ("--l2", "1"), ("--adv-safe", "0.001")])
+def test_the_answer_comes_first_and_fits_a_screen(cli, more):
+    code, out, _ = cli("table.csv", "--target", "income", "--seed", "1", *more)
+    assert code == 0
+    assert out.startswith("Window of epsilon: ")
+    assert len(out.splitlines()) <= 20, out
+    assert "not private" in out
+    assert "most exposed rows" not in out
+    code, out, _ = cli("table.csv", "--target", "income", "--seed", "1", *more, "-v")
+    assert "most exposed rows" in out
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def everybody_has_one_row(original):
 
 
 @mutant(
-    "epsworth.release.ledger._agreed",
+    "epsworth.release.ledger_prices.agreed",
     claim="a ledger's caps stay what they were first stated as",
     test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
 )

@@ -24,6 +24,7 @@ def test_json_on_standard_output_is_one_object_with_rows(cli):
         assert row["epsilon"] == choice.epsilon
         assert row["sound"] is True
     assert document["advice"] == ranked.advice
+    assert document["advised"] == ranked.taken.name
 
 
 @pytest.mark.slow
@@ -32,6 +33,11 @@ def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     assert code == 0
     assert "Take " in out
     assert "not a bound" in out
+    (marked,) = [line for line in out.splitlines() if "<- advised" in line]
+    assert f"Take {marked.split()[0]}: " in out
+    assert out.rstrip().endswith(
+        "Advised: the smallest error among the noises whose proven epsilon is within 1 % of the least."
+    )
     assert (tmp_path / "noise.svg").stat().st_size > 1000
 
 

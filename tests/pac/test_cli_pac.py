@@ -58,18 +58,51 @@ MISSING = ("privatize", "mean", "cell.csv", "--mi", "1")
 def test_privatize_prints_the_release_its_promise_and_all_limits(cli, place):
     code, out, err = cli(*KMEANS, "--mi", "1/4", "--audit", "--json", "release.json")
     assert (code, err) == (0, "")
+    assert len(out.splitlines()) <= 15
+    assert "limits: read them with -v" in out
+    assert all(limit not in " ".join(out.split()) for limit in LIMITS)
+    code, out, err = cli(*KMEANS, "--mi", "1/4", "--audit", "--json", "release.json", "-v")
+    assert (code, err) == (0, "")
     flat = " ".join(out.split())
-    assert "centroid[0, 0] = " in flat
+    assert "centroid[0, sepal_length] = " in flat
     assert re.search(r"blindly with 50\.0 % is inferred with 83\.7\d+ % at most", flat)
     assert all(limit in flat for limit in LIMITS)
     document = json.loads((place / "release.json").read_text())
-    assert len(document["release"]) == 12
+    names = [f"centroid[{k}, {name}]" for k in range(3) for name in COLUMNS]
+    assert list(document["release"]) == [number["name"] for number in document["noise"]["numbers"]] == names
     assert document["report"]["mi_nats"] <= 0.25
     assert document["report"]["columns"] == COLUMNS
     assert document["report"]["limits"] == list(LIMITS)
     assert len(document["audit"]["upper"]) == 150
     assert document["audit"]["worst"] < 0.7
     assert "The best attack on the most exposed record succeeds with" in flat
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (("--columns", "petal_width,sepal_length"), ["sepal_length", "petal_width"]),
+        (("--drop", "species", "--drop", "petal_width,sepal_length"), ["sepal_width", "petal_length"]),
+    ],
+)
+def test_columns_are_chosen_and_name_what_is_released(cli, words, kept):
+    table = ("--target", "species") if words[0] == "--columns" else ()
+    code, out, err = cli("privatize", "mean", "iris.csv", *table, *words, "--mi", "1", "--worlds", "16", "--json", "-")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert list(document["release"]) == [f"mean[{name}]" for name in kept]
+    assert document["report"]["columns"] == kept
+
+
+@pytest.mark.parametrize("words", [
+    ("kmeans", "--set", "n_clusters=3", "--mi", "1", "--audit"),
+    ("mean", "--record-posterior", "0.7"),
+    ("logistic", "--at-least", "0.5", "--audit", "--output", "short.skops"),
+])  # fmt: skip
+def test_a_release_is_told_on_a_screen(cli, words):
+    code, out, _ = cli("privatize", words[0], "iris.csv", "--target", "species", "--worlds", "32", *words[1:])
+    assert code == 0
+    assert len(out.splitlines()) <= 15, out
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,6 +162,10 @@ def test_convert_reads_fractions_and_rounds_up(cli):
     ("words", "message"),
     [
         ((*KMEANS,), "give exactly one budget: --mi, --posterior"),
+        ((*KMEANS, "--mi", "1", "--columns", "petal_width", "--drop", "sepal_width"), "give one of them"),
+        ((*KMEANS, "--mi", "1", "--columns", "petal"), "--columns: the table has no column 'petal'"),
+        ((*KMEANS, "--mi", "1", "--drop", "species"), "--drop names the column of --target; drop it there"),
+        ((*KMEANS, "--mi", "1", "--drop", ",".join(COLUMNS)), "leave at least one"),
         ((*KMEANS, "--mi", "1", "--posterior", "0.6"), "give exactly one budget"),
         ((*KMEANS, "--mi", "much"), "--mi must be a number such as 0.0625 or 1/16, got 'much'"),
         ((*KMEANS, "--mi", "1/0"), "--mi must be a number"),
@@ -145,7 +182,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
             "row 0, petal_width: the value is miss",
         ),
         (("privatize", "svm", "iris.csv", "--mi", "1"), "unknown algorithm 'svm'; take one of mean, kmeans"),
-        (("privatize", "mean", "iris.csv", "--mi", "1"), "row 0, species: the value is not a number; repair"),
+        (("privatize", "mean", "iris.csv", "--mi", "1"), "or leave the column out with --drop"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
         (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "row 0, species: the value is not a number; repair"),

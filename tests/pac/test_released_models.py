@@ -185,7 +185,7 @@ SVM = ("privatize", "linear_svm", "iris.csv", "--target", "species", "--mi", "4"
 @pytest.mark.parametrize("model", ["model.skops", "model.npz"])
 @pytest.mark.parametrize("scaled", [(), ("--domain", "ranges.toml")], ids=["natural", "scaled"])
 def test_the_command_writes_a_model_that_predicts_and_is_analysed(cli, place, model, scaled):
-    code, out, err = cli(*SVM, *scaled, "--out", model)
+    code, out, err = cli(*SVM, *scaled, "--output", model)
     assert (code, err) == (0, "")
     assert f"epsworth predict {model}" in " ".join(out.split())
     for table in ("iris.csv", "turned.csv"):
@@ -225,7 +225,7 @@ def test_the_least_budget_for_an_accuracy_is_released_with(cli, place):
     told = json.loads(out)
     assert told["least_budget"]["lower"] >= 0.7
     assert told["report"]["budget"] == f"MI {told['least_budget']['mi']:g} nats"
-    code, out, err = cli(*words, "1", "--out", "model.npz")
+    code, out, err = cli(*words, "1", "--output", "model.npz")
     assert (code, err) == (1, "")
     assert out.startswith("no budget was shown to reach 1; the best is MI")
     assert not (place / "model.npz").exists()
@@ -234,11 +234,14 @@ def test_the_least_budget_for_an_accuracy_is_released_with(cli, place):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((*SVM, "--out", "model.pkl"), "unknown ending; released models are written as .skops or .npz"),
-        ((*SVM, "--out", "none/model.npz"), "the folder none does not exist"),
-        (("privatize", "mean", "turned.csv", "--mi", "1", "--out", "m.npz"), "--out writes models, and means predict"),
+        ((*SVM, "--output", "model.pkl"), "unknown ending; released models are written as .skops or .npz"),
+        ((*SVM, "--output", "none/model.npz"), "the folder none does not exist"),
         (
-            ("privatize", "linear_svm", "kinds.csv", *SVM[3:], "--domain", "kinds.toml", "--out", "m.npz"),
+            ("privatize", "mean", "turned.csv", "--mi", "1", "--output", "m.npz"),
+            "--output writes models, and means predict",
+        ),
+        (
+            ("privatize", "linear_svm", "kinds.csv", *SVM[3:], "--domain", "kinds.toml", "--output", "m.npz"),
             "--domain declares categories of 'kind'",
         ),
         ((*SVM, "--at-least", "0.9"), "--at-least finds a budget; drop the other one"),

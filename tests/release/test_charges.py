@@ -53,7 +53,7 @@ def test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format(table):
     assert "2 people (id), at most 2 rows of one: epsilon 4 per person" in str(receipt)
     assert [float(spent) for spent in Ledger().spent(["7", 9, 8, 99])] == pytest.approx([6, 4, 2, 0])
     (folder / "last.csv").write_text("age,id\r\n3,7\r\n3,8\r\n")
-    with pytest.raises(ValueError, match="1 unit would exceed the cap"):
+    with pytest.raises(ValueError, match="1 person would exceed the cap"):
         perturb_file(POLICY, folder / "last.csv", folder / "last-out.csv", unit="id")
     assert not (folder / "last-out.csv").exists()
 
@@ -101,7 +101,7 @@ def test_a_cap_that_is_first_stated_when_the_run_is_done_holds_from_then_on(tabl
     perturb_file(POLICY, table, out, unit="id")
     perturb_file(POLICY, table, out, unit="id", cap=3)
     assert Ledger().settled()[1] == 3
-    with pytest.raises(ValueError, match="50 units would exceed the cap"):
+    with pytest.raises(ValueError, match="50 persons would exceed the cap"):
         perturb_file(POLICY, table, out, unit="id", again=True)
 
 
@@ -219,7 +219,7 @@ def test_deltas_add_up(table):
     perturb_file(ROUGH, table, table.with_name("out.csv"), unit="id", delta_cap="0.25")
     receipt = perturb_file(ROUGH, table, table.with_name("out2.csv"), unit="id", again=True)
     assert 2 * ROUGH.guarantee.delta <= receipt.delta_so_far <= 0.2
-    with pytest.raises(ValueError, match="50 units would exceed the cap"):
+    with pytest.raises(ValueError, match="50 persons would exceed the cap"):
         perturb_file(ROUGH, table, table.with_name("out3.csv"), unit="id", again=True)
 
 
@@ -270,7 +270,7 @@ def test_three_tenths_fit_a_cap_of_as_many(tmp_path, mechanism):
         path = tmp_path / f"in{number}.csv"
         path.write_text(f"id,age\n7,{number}\n")
         if number == 3:
-            with pytest.raises(ValueError, match="1 unit would exceed"):
+            with pytest.raises(ValueError, match="1 person would exceed"):
                 perturb_file(policy, path, tmp_path / "out3.csv", unit="id", cap="0.3")
         else:
             perturb_file(policy, path, tmp_path / f"out{number}.csv", unit="id", cap="0.3")

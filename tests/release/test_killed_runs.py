@@ -127,7 +127,7 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
         "policy.toml",
         "in.csv",
         "out.csv",
-        "--unit",
+        "--id",
         "id",
         "--cap",
         "2",
@@ -155,7 +155,7 @@ def test_a_command_that_is_killed_at_any_moment_goes_on(table):
 def test_processes_at_once_make_one_output(table):
     """Eight processes with the same run draw the same bytes; with others, a cap lets three pass."""
     words = [EPSWORTH, "perturb", "policy.toml"]
-    more = ["--unit", "id", "--cap", "6", "--ledger", "ledger"]
+    more = ["--id", "id", "--cap", "6", "--ledger", "ledger"]
     for number in range(5):
         (table / f"in{number}.csv").write_text(f"id,age\n7,{number}\n")
     runs = [
@@ -169,7 +169,7 @@ def test_processes_at_once_make_one_output(table):
     assert sorted({run.returncode for run in runs}) == [0, 2], told
     assert [float(spent) <= 6 for spent in Ledger(table / "ledger").spent([7])] == [True]
     refused = [text for text, run in zip(told, runs, strict=True) if run.returncode]
-    assert all("1 unit would exceed the cap" in text for text in refused), told
+    assert all("1 person would exceed the cap" in text for text in refused), told
     assert len(refused) in (2, 3)  # the two of one run succeed or fail together
 
 

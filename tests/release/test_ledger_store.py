@@ -126,7 +126,7 @@ def test_amounts_round_up_and_caps_down(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7], epsilon=Fraction(1, 3), cap=Decimal("0.6666666666679"))
     assert ledger.spent([7, 8]) == [Decimal("0.333333333334"), 0]
-    with pytest.raises(ValueError, match="1 unit would exceed"):  # twice 0.333333333334 is more than 0.666666666667
+    with pytest.raises(ValueError, match="1 person would exceed"):  # twice 0.333333333334 is more than 0.666666666667
         begun(ledger, 2, [7], epsilon=Fraction(1, 3))
     begun(ledger, 3, [8], epsilon=Fraction(1, 3))
 
@@ -135,7 +135,7 @@ def test_delta_has_a_cap_of_its_own(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7, 8, 8], delta=Fraction(1, 10**6), delta_cap=Decimal("2.5e-6"))
     assert ledger.spent_delta([7, 8]) == [Decimal("0.000001"), Decimal("0.000002")]
-    with pytest.raises(ValueError, match=r"^1 unit would exceed"):
+    with pytest.raises(ValueError, match=r"^1 person would exceed"):
         begun(ledger, 2, [7, 8], delta=Fraction(1, 10**6))
     assert ledger.settled() == ("id", None, Decimal("0.0000025"))
 
@@ -174,7 +174,7 @@ def test_column_and_caps_are_fixed_once_stated(tmp_path):
 def test_units_that_would_exceed_are_counted_and_not_named(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, ["secret", "hidden", "other"], cap=Decimal("0.5"))
-    with pytest.raises(ValueError, match=r"^2 units would exceed") as refused:
+    with pytest.raises(ValueError, match=r"^2 persons would exceed") as refused:
         begun(ledger, 2, ["secret", "hidden", "fourth"])
     assert "secret" not in str(refused.value)
     begun(ledger, 3, ["fourth"])  # nothing was charged
@@ -328,7 +328,8 @@ def test_of_eight_processes_at_once_no_more_are_charged_than_the_cap_allows(tmp_
     ]  # fmt: skip
     told = [process.communicate(timeout=120) for process in started]
     words = Counter(out.strip() or err for out, err in told)
-    assert words == {"new": 3, "1 unit would exceed the cap; release less, or leave out who has nothing left": 5}
+    refusal = "1 person would exceed the cap, with up to 2 rows each, of which none would fit"
+    assert words == {"new": 3, f"{refusal}; release less, or leave out who has nothing left": 5}
     assert len(list(tmp_path.glob("out*"))) == 3
     assert Ledger(tmp_path / "ledger").spent([4, 0]) == [6, 3]
 

@@ -444,14 +444,14 @@ def test_a_ledger_does_not_lie_among_tables(place, cli, ledger, what):
     before = sorted(place.rglob("*"))
     with pytest.raises(ValueError, match=f"the ledger would lie among the {what}"):
         release(place, ledger=place / ledger)
-    code, _, told = cli("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", ledger)
+    code, _, told = cli("perturb", "policy.toml", "parts", "out", "--id", "id", "--ledger", ledger)
     assert (code, sorted(place.rglob("*"))) == (2, before)
     assert f"among the {what}" in told
 
 
 def test_a_folder_does_not_go_to_standard_output(place, cli):
     before = sorted(place.rglob("*"))
-    code, _, told = cli("perturb", "policy.toml", "parts", "-", "--unit", "id", "--ledger", "ledger")
+    code, _, told = cli("perturb", "policy.toml", "parts", "-", "--id", "id", "--ledger", "ledger")
     assert (code, sorted(place.rglob("*"))) == (2, before)
     assert "cannot go to standard output (-); give a folder" in " ".join(told.split())
 
@@ -522,7 +522,7 @@ def test_a_worker_of_another_version_draws_nothing(place, monkeypatch):
 
 @pytest.mark.slow
 def test_the_command_line_takes_a_folder(place, cli):
-    words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger", "--cap", "3")
+    words = ("perturb", "policy.toml", "parts", "out", "--id", "id", "--ledger", "ledger", "--cap", "3")
     code, out, _ = cli(*words, "--receipt", "receipt.json")
     assert code == 0
     assert "120 rows" in out
@@ -550,7 +550,7 @@ def test_the_command_line_takes_a_folder(place, cli):
 def command(*options):
     """Start the command on the parts in this folder; its workers' processes are its children."""
     return subprocess.Popen(
-        [*COMMAND, "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger", *options],
+        [*COMMAND, "policy.toml", "parts", "out", "--id", "id", "--ledger", "ledger", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -744,7 +744,7 @@ def test_a_cluster_whose_workers_are_killed_releases_once_and_logs_no_secret(pla
 
 @pytest.mark.slow
 def test_the_command_line_names_a_cluster(place, cluster, cli):
-    words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger")
+    words = ("perturb", "policy.toml", "parts", "out", "--id", "id", "--ledger", "ledger")
     code, out, told = cli(*words, "--cluster", cluster.scheduler_address)
     assert code == 0, told
     assert "120 rows" in out
@@ -754,7 +754,7 @@ def test_the_command_line_names_a_cluster(place, cluster, cli):
 def test_a_cluster_that_does_not_answer_is_told(place, cli, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr("epsworth.parallel.PATIENCE", "1s")
-    words = ("perturb", "policy.toml", "parts", "out", "--unit", "id", "--ledger", "ledger")
+    words = ("perturb", "policy.toml", "parts", "out", "--id", "id", "--ledger", "ledger")
     code, _, told = cli(*words, "--cluster", "tcp://127.0.0.1:9")
     assert code == 2
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in told

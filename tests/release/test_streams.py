@@ -260,7 +260,7 @@ def test_the_command_streams(tmp_path):
         assert run.returncode == expected
         assert len(run.stdout.splitlines()) == (1001 if expected == 0 else 0)
     assert "--again" in run.stderr
-    words = [EPSWORTH, "perturb", "policy.toml", "-", "out.csv", "--receipt", "receipt.json", "--again", "--unit", "id"]
+    words = [EPSWORTH, "perturb", "policy.toml", "-", "out.csv", "--receipt", "receipt.json", "--again", "--id", "id"]
     run = subprocess.run(words, cwd=tmp_path, input=content, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     receipt = json.loads((tmp_path / "receipt.json").read_text())
@@ -283,7 +283,7 @@ def test_a_reader_that_leaves_leaves_no_file_behind(tmp_path):
     spool.mkdir()
     content = "id,age,job\n" + "".join(f"{i},50,b\n" for i in range(100_000))
     run = subprocess.run(
-        f"{EPSWORTH} perturb policy.toml - - --unit id | head -1", shell=True, cwd=tmp_path, input=content, text=True,
+        f"{EPSWORTH} perturb policy.toml - - --id id | head -1", shell=True, cwd=tmp_path, input=content, text=True,
         capture_output=True, env=os.environ | {"TMPDIR": str(spool)},
     )  # fmt: skip
     assert run.stdout == "id,age,job\n"

@@ -87,7 +87,7 @@ def test_nothing_is_left_where_an_item_fails(few, tmp_path):
     [
         (["ldp-utility/fig-99"], "unknown item 'ldp-utility/fig-99'; the nearest are"),
         ([], "name an item, or all"),
-        (["pac", "-o", "/dev/null"], "--out /dev/null is no folder"),
+        (["pac", "-o", "/dev/null"], "--output /dev/null is no folder"),
         (["pac", "--data", "nowhere"], "--data nowhere is no folder"),
     ],
 )

@@ -47,37 +47,27 @@ app = typer.Typer(
     name="epsworth",
     help="What is an epsilon worth? Which privacy mechanism, at which epsilon, keeps the result useful.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    demo.demo,
-    init.init,
-    utility.utility,
-    recommend.recommend,
-    tailor.tailor,
-    run.run,
-    report.report,
-    split.split,
-    radius.radius,
-    safe_box.safe_box,
-    audit.audit,
-    perturb.perturb,
-    client.client,
-    gateway.gateway,
-    privatize.privatize,
-    predict.predict,
-    convert.convert,
-    profile.profile,
-    noise.noise,
-    mechanisms.mechanisms,
-):
-    app.command()(options.apart(command))
-app.add_typer(learn.app, name="learn")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(policy.app, name="policy")
+for group, commands in {
+    "Start": (demo.demo, init.init),
+    "What a private epsilon keeps": (
+        recommend.recommend, utility.utility, tailor.tailor, split.split, radius.radius, safe_box.safe_box,
+        mechanisms.mechanisms, run.run, report.report,
+    ),
+    "Release records": (perturb.perturb, client.client, gateway.gateway, audit.audit),
+    "Other releases, other questions": (
+        privatize.privatize, predict.predict, convert.convert, profile.profile, noise.noise,
+    ),
+}.items():  # fmt: skip
+    for command in commands:
+        app.command(rich_help_panel=group)(options.apart(command))
+app.add_typer(policy.app, name="policy", rich_help_panel="Release records")
+app.add_typer(ledger.app, name="ledger", rich_help_panel="Release records")
+app.add_typer(learn.app, name="learn", rich_help_panel="Other releases, other questions")
 
 
 def _version(asked: bool) -> None:

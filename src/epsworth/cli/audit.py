@@ -46,7 +46,10 @@ def audit(
     ] = False,
     json: options.Json = None,
 ) -> None:
-    """Audit a policy's promises or a sampler; exit status 1 if a fault is found."""
+    """Audit a policy's promises, or a sampler.
+
+    Exit status 1 if a fault is found.
+    """
     options.check_outputs(json, None)
     if model is not None and policy is None:
         raise ValueError("--model is compared with what a policy was made for; give the policy file, too")

@@ -12,14 +12,19 @@ from epsworth.cli import options, show
 
 def client(
     policy: options.PolicyFile,
-    out: Annotated[Path, typer.Option(help="A new folder for epsworth.mjs, policy.json and vectors.json.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A new folder for epsworth.mjs, policy.json and vectors.json.")
+    ],
     vectors: Annotated[int, typer.Option(help="Records with words and results, to test an installation with.")] = 200,
 ) -> None:
-    """Write a policy for devices: JSON, a module for browsers and Node, and test vectors."""
+    """Write what devices need to run a policy.
+
+    JSON, a module for browsers and Node, and test vectors.
+    """
     from epsworth.release import Policy
     from epsworth.release.client_files import write_client
 
     rules = Policy.load(policy)
-    write_client(rules, out, vectors)
-    print(f"{out}: epsworth.mjs, policy.json, vectors.json; {rules.guarantee}, fingerprint {rules.fingerprint[:12]}")
+    write_client(rules, output, vectors)
+    print(f"{output}: epsworth.mjs, policy.json, vectors.json; {rules.guarantee}, fingerprint {rules.fingerprint[:12]}")
     show.suggest("audit", policy, why="prove the policy's integers before it is handed out")

@@ -18,7 +18,7 @@ def convert(
     fpr: Annotated[str, typer.Option(help="False-positive rate for the bound on sure guesses.")] = "0.001",
     json: options.Json = None,
 ) -> None:
-    """Convert budgets of PAC privacy into adversaries' success."""
+    """Convert PAC budgets into adversaries' success."""
     from epsworth.pac import DPEquivalent, conversion
 
     options.check_outputs(json, None)

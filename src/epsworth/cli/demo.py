@@ -12,10 +12,12 @@ from epsworth.extras import needed
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page, the picture and the numbers.")] = Path("."),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the page, the picture and the numbers.")
+    ] = Path("."),
 ) -> None:
     """Tell the whole story on shipped data."""
-    page, picture, document = (out / f"epsworth-demo.{kind}" for kind in ("html", "png", "json"))
+    page, picture, document = (output / f"epsworth-demo.{kind}" for kind in ("html", "png", "json"))
     needed("polars", "files,plot", "the demo")
     options.check_outputs(str(document), picture)
     options.check_page(page)

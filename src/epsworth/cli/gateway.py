@@ -58,7 +58,9 @@ def gateway(
         Path | None, typer.Option(help="Certificates (.pem) to check upstream by; default: the system's.")
     ] = None,
 ) -> None:
-    """Serve a model elsewhere with perturbed records only; what the policy does not cover is refused.
+    """Serve a model elsewhere with perturbed records only.
+
+    What the policy does not cover is refused.
 
     Runs on the data holder's side, speaks HTTP (put a proxy with TLS before it), and adds the bearer token in
     EPSWORTH_UPSTREAM_TOKEN to what it sends.  /healthz, /readyz and /metrics are its own.  SIGTERM or Ctrl-C lets it

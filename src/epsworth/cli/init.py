@@ -34,7 +34,10 @@ def init(
     ] = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Draft the public ranges of the sensitive features, asking for each."""
+    """Draft the public ranges of the sensitive features.
+
+    Each is asked for, unless --draft takes them from the table.
+    """
     from epsworth.files import check_writable, write_text
     from epsworth.space import Domain
     from epsworth.tables import column, read_table

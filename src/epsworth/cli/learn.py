@@ -17,9 +17,9 @@ from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
 app = typer.Typer(
-    help="Learn from reports that are private before they leave the device: config, report, aggregate, fit, predict.",
+    help="Learn from reports that are private when they leave.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 Config = Annotated[
     Path, typer.Argument(help="Configuration (.json), as learn config writes it; of a table the round of learn open.")
@@ -62,7 +62,10 @@ def config(
         ),
     ] = "clip",
 ) -> None:
-    """Write the public configuration that clients and server share: cells of up to four numbers, else of a table."""
+    """Write the configuration that all parties share.
+
+    It is public: cells of up to four numbers, else of a table.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
@@ -108,14 +111,17 @@ def report(
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     target: Annotated[str, typer.Option(help="Column of labels.")],
-    unit: options.Unit = None,
+    unit: options.Person = None,
     cap: options.Cap = None,
     most: options.Most = None,
     ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Report every row once, with draws fit for release; a row that cannot be used is reported as nowhere."""
+    """Report every row once, with draws fit for release.
+
+    A row that cannot be used is reported as nowhere.
+    """
     from epsworth.learner.asked import load_asked
     from epsworth.learner.reported_table import reported
     from epsworth.rounding import float_above
@@ -135,10 +141,13 @@ def report(
 def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the state; states merge in any order.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
     jobs: options.Jobs = None,
 ) -> None:
-    """Add up reports and states, in bounded memory; the result does not depend on order or processes."""
+    """Add up reports and states, in bounded memory.
+
+    The result does not depend on order or processes.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import aggregate_files
     from epsworth.learner.asked import load_asked
@@ -167,7 +176,10 @@ def fit(
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Read the labels off the sums; --plot draws the map of one or two features."""
+    """Read the labels off the sums.
+
+    --plot draws the map of one or two features.
+    """
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
     from epsworth.learner.figures import check_map, plot_map
@@ -223,7 +235,10 @@ def predict(
     ] = False,
     sep: options.Sep = ",",
 ) -> None:
-    """Predict the label of every row; with --confidence, certify that of its cell, too, but for --fakes reports."""
+    """Predict the label of every row.
+
+    With --confidence, that of its cell is certified, too, but for --fakes reports.
+    """
     from epsworth.learner import Classifier, TableLearner
     from epsworth.learner.report_files import check_table, columns, write_table
     from epsworth.tables import read_table
@@ -271,7 +286,7 @@ def plan(
     confidence: Annotated[
         float | None, typer.Option(help="Confidence of the cell's certificate; default: 0.95.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.5,
+    power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.8,
     mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue, parity or slides.")] = "hadamard",
     cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
     features: Annotated[int | None, typer.Option(help="Features; krr, parity and slides need them.")] = None,
@@ -284,23 +299,42 @@ def plan(
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
-    """Give two of epsilon, users and margin; the third is found. All reports but --fakes are taken to be honest."""
+    """Plan users, epsilon or margin: two are given.
+
+    The third is found, for this power and for three usual ones.  All reports but --fakes are taken to be honest.
+    """
     from epsworth.learner import plan as find
+    from epsworth.learner.planning import plan_by_power
 
     options.check_outputs(json, None)
     options.check_page(report)
-    found = find(
-        epsilon=epsilon, users=users, margin=margin,
-        confidence=options.confidence_of(confidence) or 0.95, power=power, mechanism=mechanism, m=cells,
-        d=features, mass=mass, fakes=(allowed := _fakes(fakes)),
-    )  # fmt: skip
+    question: dict[str, Any] = {
+        "epsilon": epsilon, "users": users, "margin": margin, "confidence": options.confidence_of(confidence) or 0.95,
+        "mechanism": mechanism, "m": cells, "d": features, "mass": mass, "fakes": (allowed := _fakes(fakes)),
+    }  # fmt: skip
+    found = find(power=power, **question)
+    third = next(name for name in ("users", "epsilon", "margin") if question[name] is None)
+    powers = {at: None if one is None else getattr(one, third) for at, one in plan_by_power(**question).items()}
     asked = {"cells": cells, "features": features, "mass": mass, "fakes": allowed}
-    document = found.to_dict() | {"question": asked}
+    by_power = [{"power": at, third: value} for at, value in powers.items()]
+    document = found.to_dict() | {"question": asked, "by_power": by_power}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         print(found)
+        if any(value is not None for value in powers.values()):
+            print(_by_power(third, powers))
     if not found.feasible:
         raise typer.Exit(1)
+
+
+def _by_power(third: str, powers: dict[float, Any]) -> str:
+    """Say in a line what each power takes."""
+
+    def shown(value: Any) -> str:
+        return "nothing is enough" if value is None else f"{value:,} users" if third == "users" else show_up(value)
+
+    what = "" if third == "users" else f"{third} "
+    return "By power: " + ", ".join(f"{what}{shown(value)} for {power:g}" for power, value in powers.items()) + "."
 
 
 def _fakes(text: str) -> int | float:

@@ -39,7 +39,10 @@ def open_round(
     session: Session,
     destination: Annotated[Path, typer.Argument(help="Output: the round (.json) that its clients get.")],
 ) -> None:
-    """Write the next round of a table: what its users are asked, with what earlier rounds found."""
+    """Write the next round of a table.
+
+    What its users are asked, with what earlier rounds found.
+    """
     from epsworth.files import check_distinct, check_writable
     from epsworth.learner import TableLearner
 
@@ -62,10 +65,12 @@ def open_round(
 def close_round(
     session: Session,
     state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output: the session (.json), with this round closed.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Output: the session (.json), with this round closed.")],
     plot: options.Plot = None,
 ) -> None:
-    """Close the open round of a table with the sums of its reports; after the last one the session is a model.
+    """Close the open round of a table.
+
+    With the sums of its reports; after the last one the session is a model.
 
     --plot draws what each value says for each label, as soon as that is known.
     """
@@ -104,7 +109,10 @@ def audit_model(
         ),
     ] = False,
 ) -> None:
-    """Write what users who answered in no round are asked about a table's model: their score's band, and label."""
+    """Write what is asked about a table's model.
+
+    Users who answered in no round tell their score's band, and label.
+    """
     from epsworth.files import check_distinct, check_writable
     from epsworth.learner import ScoreAudit, TableLearner
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from epsworth.release.ledger import Ledger
 
 app = typer.Typer(
-    help="What left already: per unit (spent), and per run (runs); a hash of all runs (head), and its check (verify).",
+    help="Tell what left already, by person and by run.",
     no_args_is_help=True,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
 LEDGER_HELP = "The ledger's folder; by default the account's own (EPSWORTH_STATE)."
 Folder = Annotated[str | None, typer.Option("--ledger", help=LEDGER_HELP)]
@@ -24,12 +24,15 @@ Folder = Annotated[str | None, typer.Option("--ledger", help=LEDGER_HELP)]
 @app.command("spent")
 @options.apart
 def spent(
-    ids: Annotated[list[str] | None, typer.Argument(help="Units, as they stand in the column of ids.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of people, as they stand in their column.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="A text file with an id a line.")] = None,
     ledger: Folder = None,
     json: options.Json = None,
 ) -> None:
-    """Print the epsilon and delta that units lost in all runs."""
+    """Print what people lost in all runs.
+
+    Epsilon and delta of each id.
+    """
     options.check_outputs(json, None)
     asked = list(ids or []) if file is None else _lines(file)
     if bool(ids) == (file is not None):
@@ -72,7 +75,10 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
 @app.command("head")
 @options.apart
 def head(ledger: Folder = None, json: options.Json = None) -> None:
-    """Print a hash of all runs, to be kept elsewhere; verify checks it later."""
+    """Print a hash of all runs, to be kept elsewhere.
+
+    verify checks it later.
+    """
     options.check_outputs(json, None)
     found = _opened(ledger, json).head()
     if not show.told(json, lambda: {"head": found}):
@@ -85,7 +91,10 @@ def verify(
     head: Annotated[str, typer.Argument(metavar="HEAD", help="What `epsworth ledger head` printed before.")],
     ledger: Folder = None,
 ) -> None:
-    """Check that the ledger still begins with exactly the runs of HEAD; exit status 2 if it does not."""
+    """Check that the ledger begins with the runs of HEAD.
+
+    With exactly these; exit status 2 if it does not.
+    """
     _opened(ledger, None).verify(head)
     show.console().print("the ledger holds all runs of this head, unchanged", soft_wrap=True, highlight=False)
 

@@ -34,11 +34,15 @@ def noise(
     published: Annotated[
         bool, typer.Option("--published", help="Add what the published accounting claims (not a bound).")
     ] = False,
+    quiet: options.Quiet = False,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Rank the noises that keep answers within a bound, cheapest in privacy first."""
+    """Rank the noises that keep answers within a bound.
+
+    The cheapest in privacy comes first.
+    """
     from epsworth.noise import cheapest
 
     options.check_outputs(json, plot)
@@ -72,7 +76,7 @@ def noise(
     document = {"question": asked, **ranked.to_dict(), "shape": _shape(ranked)}
     write_document_page(report, document)
     if not show.told(json, lambda: document):
-        _print(ranked)
+        _print(ranked, quiet)
 
 
 def _shape(ranked: Ranking) -> dict[str, Any] | None:
@@ -82,8 +86,12 @@ def _shape(ranked: Ranking) -> dict[str, Any] | None:
     return None if ranked.taken is None else {"name": ranked.taken.name, **shape_of(ranked.taken)}
 
 
-def _print(ranked: Ranking) -> None:
+def _print(ranked: Ranking, quiet: bool) -> None:
+    from epsworth.noise.advice import RULE
 
+    if quiet:
+        show.console().print(ranked.advice, soft_wrap=True)
+        return
     out = show.console()
     asked = ranked.asked
     together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
@@ -95,6 +103,8 @@ def _print(ranked: Ranking) -> None:
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
         if choice.name == "optimal":  # a name, not a promise
             remark = "a linear program's" + ("" if choice is ranked[0] else "; others cost less")
+        if choice is ranked.taken:
+            remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(
             choice.name, show_up(choice.epsilon), show_down(choice.confidence, 5), f"{choice.rmse:.4g}",
             str(choice.pairs), above, remark,
@@ -104,6 +114,8 @@ def _print(ranked: Ranking) -> None:
         out.print(f"Left out, {name}: {why}.")
     out.print()
     out.print(ranked.advice, style="bold")
+    if ranked.taken is not None:
+        out.print(RULE)
 
 
 def _width(text: str) -> float | tuple[float, float]:

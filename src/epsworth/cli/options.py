@@ -16,6 +16,7 @@ import typer
 from typer.models import OptionInfo
 
 from epsworth.cli import services
+from epsworth.cli.panels import panel_of
 from epsworth.cli.trust import trusted
 from epsworth.numerals import fits
 
@@ -51,6 +52,7 @@ Sep = Annotated[
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell all: notes, promises, cost, columns that nothing declares.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone.")]
 Sensitive = Annotated[list[str], PERTURBED]
 DomainFile = Annotated[
     Path | None,
@@ -147,10 +149,12 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do the work (tcp://host:port); see --jobs."),
 ]
-Unit = Annotated[str | None, typer.Option(help="Column that says who a row is about; without it everybody is charged.")]
+Person = Annotated[
+    str | None, typer.Option("--id", help="Column that says who a row is about; without it everybody is charged.")
+]
 Cap = Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")]
 Most = Annotated[
-    int | None, typer.Option(help="Without --unit: rows that one person has at most; else all may be one person's.")
+    int | None, typer.Option(help="Without --id: rows that one person has at most; else all may be one person's.")
 ]
 LedgerFolder = Annotated[
     str | None,  # an empty one is refused, which a path would take for the current folder
@@ -234,12 +238,16 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
     words = {}
     for parameter in own:
         info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
+        if isinstance(info, OptionInfo):
+            info.rich_help_panel = info.rich_help_panel or panel_of(parameter.name)
         if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
             option = f"--{parameter.name.replace('_', '-')}" if isinstance(info, OptionInfo) else parameter.name
             words[parameter.name] = next(iter(getattr(info, "param_decls", None) or ()), option)
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        if given.get("verbose", False) and given.get("quiet", False):
+            raise ValueError("--quiet prints the verdict alone, and --verbose everything; give one of them")
         if given.get("verbose", False):
             _tell_what_is_inferred()
         check_files({word: given.get(name) for name, word in words.items()})

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from epsworth.cli import options, show
 from epsworth.cli.running import connections_may_break
 
+if TYPE_CHECKING:
+    from epsworth.release import Policy
+
 
 def perturb(
     policy: options.PolicyFile,
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl, .parquet, or a folder; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
-    unit: options.Unit = None,
+    unit: options.Person = None,
     cap: options.Cap = None,
     delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
     most: options.Most = None,
@@ -35,8 +38,13 @@ def perturb(
         str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers perturb them (tcp://host:port).")
     ] = None,
     receipt: Annotated[Path | None, typer.Option(help="Write the receipt as JSON to this file.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be released and charged; write and charge nothing.")
+    ] = False,
 ) -> None:
-    """Perturb a table as a policy says, with draws fit for release.
+    """Perturb a table as a policy says.
+
+    Draws are fit for release.
 
     A run is charged to the people of the table before it draws; stopped, it goes on where the same command is given
     again, and draws the same bytes.  The files of a folder are one run, charged once.
@@ -46,11 +54,15 @@ def perturb(
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
     from epsworth.release.released_folder import check_apart
 
+    terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
     many = source != "-" and Path(source).is_dir()
     _check_places(source, destination, receipt, jobs=jobs, many=many, workers=workers, cluster=cluster)
     if many:
         check_apart(source, destination, ledger)
     rules = Policy.load(policy)
+    if dry_run:
+        _print_dry_run(rules, source, destination, receipt, {"kind": kind, "sep": sep} | terms)
+        return
     if receipt is not None:
         check_writable(receipt)
     store = Ledger(ledger)
@@ -65,7 +77,6 @@ def perturb(
         if path is not None:
             store.check_apart(what, path)
     with options.progress_bar("perturbing") as progress:
-        terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
         where = {"workers": workers, "cluster": cluster} if many else {"jobs": jobs}
         command: Any = perturb_files if many else perturb_file
         try:
@@ -76,9 +87,25 @@ def perturb(
             raise
     if receipt is not None:
         show.write_json(str(receipt), found.to_dict())
-    print(found, file=sys.stderr if destination == "-" else sys.stdout)
-    if destination != "-":
+    out = sys.stderr if destination == "-" else sys.stdout
+    if found.already_done:
+        print(f"Already done: {destination} holds the output of this very run. Nothing was drawn or charged.", file=out)
+    else:
+        print(found, file=out)
+    print(f"Ledger: {store.path.parent}", file=out)
+    if destination != "-" and not found.already_done:
         show.suggest("audit", policy, why="check the draws of this installation")
+
+
+def _print_dry_run(policy: Policy, source: str, destination: str, receipt: Path | None, terms: dict[str, Any]) -> None:
+    """Say what would be done; with --receipt there is nothing to write."""
+    from epsworth.release.dry_runs import dry_run
+
+    if receipt is not None:
+        raise ValueError("--dry-run writes nothing, so there is no receipt; drop --receipt")
+    with options.progress_bar("reading") as progress:
+        found = dry_run(policy, source, destination, **terms, progress=progress)
+    print(found)
 
 
 def _check_places(

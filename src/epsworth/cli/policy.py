@@ -8,7 +8,9 @@ import typer
 
 from epsworth.cli import options, show
 
-app = typer.Typer(help="Read a policy, and say which columns it lets pass.", no_args_is_help=True)
+app = typer.Typer(
+    help="Read a policy, and say which columns it lets pass.", no_args_is_help=True, rich_markup_mode="rich"
+)
 
 
 def show_policy(policy: options.PolicyFile) -> None:
@@ -29,7 +31,10 @@ def pass_columns(
         typer.Option("--text", help="Columns that pass, and may hold commas and quotes in CSV: comments, addresses."),
     ] = None,
 ) -> None:
-    """Let columns pass or leave them out, and sign the policy file anew."""
+    """Let columns pass, or leave them out.
+
+    The policy file is signed anew.
+    """
     from dataclasses import replace
 
     from epsworth.release import Policy

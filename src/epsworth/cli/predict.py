@@ -22,7 +22,10 @@ def predict(
     sep: options.Sep = ",",
     trust: options.Trust = False,
 ) -> None:
-    """Predict the label (a regression's value) of every row of a table, by columns of the model's names."""
+    """Predict the label of every row of a table.
+
+    A regression's value; columns are found by the model's names.
+    """
     import numpy as np
     from sklearn.base import is_regressor
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def privatize(
+    context: typer.Context,
     algorithm: Annotated[str, typer.Argument(help="mean, kmeans, pca, linear_svm, logistic, ridge, forest, ...")],
     table: options.Table,
     settings: Annotated[
@@ -28,6 +29,13 @@ def privatize(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of labels; classes stratify the worlds.")] = None,
     group: Annotated[str | None, typer.Option(help="Column of persons: their rows go in or out together.")] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns", help="Columns of numbers to learn from; repeat, or separate by commas. Default: all."
+        ),
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out, likewise.")] = None,
     domain: Annotated[
         Path | None, typer.Option("--domain", help="Public ranges: columns are scaled to [0, 1] by them.")
     ] = None,
@@ -60,20 +68,25 @@ def privatize(
     jobs: options.Jobs = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Save trials here (as private as the pool), resume.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Simulate the best attack on every record (exact).")] = False,
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the released model, .skops or .npz: predict and utility take it as MODEL."),
+        typer.Option(
+            "--output", "-o", help="Write the released model, .skops or .npz: predict and utility take it as MODEL."
+        ),
     ] = None,
     sep: options.Sep = ",",
+    quiet: options.Quiet = False,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
     """Release an algorithm's output with noise for a budget."""
+    from epsworth.headers import looks_like_header
     from epsworth.pac import PACPrivatizer
+    from epsworth.pac.coordinates import by_columns
     from epsworth.pac.named import named
     from epsworth.pac.noise_told import noise_told
 
-    _check_out(out, algorithm)
+    _check_output(output, algorithm)
     options.check_outputs(json, None, checkpoint)
     options.check_page(report)
     if at_least is not None and mi is posterior is record_posterior is dp_epsilon is None:
@@ -84,8 +97,8 @@ def privatize(
     estimator = named(algorithm, settings or ())
     if at_least is not None:
         _check_at_least(at_least, estimator, target)
-    columns, X, labels, groups = _pool(table, target, group, domain, sep)
-    names, ranges = (None, None) if out is None else _columns(columns, domain)
+    chosen, X, labels, groups = _pool(table, target, group, domain, sep, columns, drop)
+    names, ranges = (None, None) if output is None else _columns(chosen, domain)
     privatizer = PACPrivatizer(
         estimator, budget, worlds=worlds, rate=rate, mode=mode,  # type: ignore[arg-type]  # checked by the library
         noise=noise, basis=basis, worlds_seed=worlds_seed, n_jobs=jobs, checkpoint=checkpoint,  # type: ignore[arg-type]
@@ -100,21 +113,25 @@ def privatize(
         _fit(privatizer.set_params(**least.params), X, labels, groups)
     exposure = privatizer.audit() if audit else None
     release = privatizer.release()
-    told = release.report() | {"columns": columns, "unit_scale": domain is not None}
-    values = dict(zip(release.names, release.vector.tolist(), strict=True))
+    told = release.report() | {"columns": chosen, "unit_scale": domain is not None}
+    named_numbers = by_columns(release.names, chosen) if looks_like_header(chosen) else release.names
+    values = dict(zip(named_numbers, release.vector.tolist(), strict=True))
     found = {"release": values, "report": told} | ({} if exposure is None else {"audit": exposure.to_dict()})
-    found["noise"] = noise_told(privatizer)
+    found["noise"] = noise_told(privatizer, named_numbers)
     if least is not None:
         found["least_budget"] = least.to_dict()
-    if out is not None:
-        release.save_model(out, names=names, ranges=ranges)
+    if output is not None:
+        release.save_model(output, names=names, ranges=ranges)
     write_document_page(report, found)
     if not show.told(json, lambda: found):
         if least is not None:
             show.console().print(str(least), markup=False)
-        _print(release.names, release.vector, told, exposure)
-        if out is not None and algorithm != "pca":
-            show.suggest("predict", out, "new.csv", "labels.csv", why="what the released model says of a table")
+        if quiet:
+            _print_cost(told)
+            return
+        _print(values, told, exposure, context.params["verbose"])
+        if output is not None and algorithm != "pca":
+            show.suggest("predict", output, "new.csv", "labels.csv", why="what the released model says of a table")
 
 
 def _fit(privatizer: PACPrivatizer, X: Floats, labels: Any, groups: Any) -> None:
@@ -137,15 +154,15 @@ def _check_at_least(at_least: float, estimator: Any, target: str | None) -> None
         raise ValueError("--at-least is about labels that are predicted; take a classifier, with a --target")
 
 
-def _check_out(out: Path | None, algorithm: str) -> None:
+def _check_output(output: Path | None, algorithm: str) -> None:
     """Refuse, before any work, a model that cannot be written."""
-    if out is None:
+    if output is None:
         return
     from epsworth.pac.model_files import check_model_file
 
     if algorithm == "mean":
-        raise ValueError("--out writes models, and means predict nothing; write them with --json")
-    check_model_file(out)
+        raise ValueError("--output writes models, and means predict nothing; write them with --json")
+    check_model_file(output)
 
 
 def _columns(columns: list[str], path: Path | None) -> tuple[list[str] | None, list[list[float]] | None]:
@@ -159,7 +176,9 @@ def _columns(columns: list[str], path: Path | None) -> tuple[list[str] | None, l
     domain = Domain.load(path)
     for name in columns:
         if domain[name].categories is not None:
-            raise ValueError(f"--out holds models of numbers, and --domain declares categories of {name!r}; drop one")
+            raise ValueError(
+                f"--output holds models of numbers, and --domain declares categories of {name!r}; drop one"
+            )
     return names, [[float(domain[name].lower), float(domain[name].upper)] for name in columns]
 
 
@@ -185,14 +204,16 @@ def _budget(
 
 
 def _pool(
-    table: Path, target: str | None, group: str | None, domain: Path | None, sep: str
-) -> tuple[list[str], Floats, Any, Any]:
+    table: Path, target: str | None, group: str | None, domain: Path | None, sep: str,
+    only: list[str] | None, drop: list[str] | None,
+) -> tuple[list[str], Floats, Any, Any]:  # fmt: skip
     """Return column names, numbers, labels and groups."""
     import numpy as np
 
     from epsworth.headers import looks_like_header, shown_name
     from epsworth.space import Domain
     from epsworth.tables import Declared, column, kinds_of, read_table, selected
+    from epsworth.values import NO_NUMBER
 
     declared = None if domain is None else Domain.load(domain)
     kinds = None if declared is None else kinds_of(declared.features)
@@ -200,56 +221,102 @@ def _pool(
     def asked(names: list[str]) -> Declared:
         inputs.check_column(target, names, "--target")
         inputs.check_column(group, names, "--group")
-        return kinds if kinds is not None else {name: "number" for name in names if name not in (target, group)}
+        own = _chosen(names, target, group, only, drop)
+        return dict.fromkeys(own, "number") if kinds is None else {n: k for n, k in kinds.items() if n in own}
 
-    frame = read_table(table, asked, sep=sep)
+    try:
+        frame = read_table(table, asked, sep=sep)
+    except ValueError as error:
+        if str(error).endswith(NO_NUMBER):
+            raise ValueError(f"{error}, or leave the column out with --drop") from None
+        raise
     labels, groups = inputs.column_of(frame, target), inputs.column_of(frame, group)
-    features = selected(frame, [name for name in frame.columns if name not in (target, group)])
+    features = selected(frame, _chosen(frame.columns, target, group, only, drop))
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
         shown = repr(name) if header else shown_name(name, frame.columns)
         if declared is not None and name not in declared:
-            raise ValueError(f"--domain declares no range for the column {shown}; declare it, or drop the column")
+            raise ValueError(
+                f"--domain declares no range for the column {shown}; declare it, or leave it out with --drop"
+            )
         own = column(features, name)
         values = own.to_numpy()
         if own.is_null().any():
             row = own.is_null().to_list().index(True)
             raise ValueError(f"row {row}, {name if header else shown}: the value is missing; fill it, or drop the row")
         if declared is None and not own.dtype.is_numeric():
-            raise ValueError(f"the column {shown} is not of numbers; drop it, recode it, or declare its categories")
+            raise ValueError(
+                f"the column {shown} is not of numbers; leave it out with --drop, recode it, or declare its categories"
+            )
         columns.append(np.asarray(values, np.float64) if declared is None else declared[name].to_unit(values))
     if not columns:
-        raise ValueError("the table has no columns besides --target and --group; give at least one")
+        raise ValueError("the table has no columns besides --target, --group and --drop; leave at least one")
     return list(features.columns), np.column_stack(columns), labels, groups
 
 
-def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], exposure: Exposure | None) -> None:
+def _chosen(
+    names: list[str], target: str | None, group: str | None, only: list[str] | None, drop: list[str] | None
+) -> list[str]:
+    """Return the columns to learn from, in the table's order."""
+    if only is not None and drop is not None:
+        raise ValueError("--columns says what to learn from, and --drop what to leave out; give one of them")
+    word, texts = ("--drop", drop) if only is None else ("--columns", only)
+    given = [inputs.column_named(text, names, word) for text in options.split_commas(texts or [], names)]
+    for name in given:
+        if name in (target, group):
+            raise ValueError(f"{word} names the column of --{'target' if name == target else 'group'}; drop it there")
+    return [name for name in names if name not in (target, group) and (name in given) == (only is not None)]
 
+
+def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure | None, verbose: bool) -> None:
     out = show.console()
     scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""
     out.print(f"[bold]{report['algorithm']}, noisy release[/bold]{scale}")
-    for name, value in list(zip(names, vector.tolist(), strict=True))[:MOST_SHOWN]:
+    shown = len(values) if verbose else MOST_SHOWN
+    for name, value in list(values.items())[:shown]:
         out.print(f"  {name} = {value:.6g}", markup=False)
-    if len(names) > MOST_SHOWN:
-        out.print(f"  ... {len(names) - MOST_SHOWN} more; all with --json")
-    out.print(f"\n{report['budget']}; {report['soundness']}.")
+    if len(values) > shown:
+        out.print(f"  ... {len(values) - shown} more: -v, or all with --json")
+    _print_cost(report)
+    if exposure is not None:
+        out.print(
+            f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
+            "(99 % confidence)."
+        )
+    if "worst_record_upper_limit" in report:
+        worst = round_up(100 * report["worst_record_upper_limit"])
+        out.print(f"Worst single record: {worst} % at most (99 % confidence).")
+    if verbose:
+        _print_more(report, exposure)
+    else:
+        out.print(f"It is not differential privacy, and has {len(report['limits'])} limits: read them with -v.")
+
+
+def _print_cost(report: dict[str, Any]) -> None:
+    """Print the budget, and what the release tells at most."""
+    out = show.console()
+    out.print(f"{report['budget']}; {report['soundness']}.")
     out.print(
         f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
         f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
         f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
         f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
     )
+
+
+def _print_more(report: dict[str, Any], exposure: Exposure | None) -> None:
+    """Print the attack's details, the cost, and every limit."""
+    out = show.console()
     if exposure is not None:
         out.print(
-            f"The best attack on the most exposed record succeeds with {round_up(100 * exposure.worst)} % at most "
-            f"(99 % confidence); true mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats; "
+            f"True mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats; "
             f"a world is named (posterior above one half) by {round_up(100 * exposure.named)} % of releases at most."
         )
     if "worst_record_upper_limit" in report:
         out.print(
-            f"Worst single record: {round_up(100 * report['worst_record_upper_limit'])} % at most; with 0.1 % false "
-            f"alarms it is found with {round_up(100 * report['worst_record_tpr_at_fpr_0.001'])} % at most (99 % "
-            "confidence). Questions about several records have only the nats to go by."
+            "With 0.1 % false alarms the worst record is found with "
+            f"{round_up(100 * report['worst_record_tpr_at_fpr_0.001'])} % at most (99 % confidence). Questions about "
+            "several records have only the nats to go by."
         )
     out.print(
         f"{report['worlds']} worlds, {report['failed_fits']} failed fits, noise of trace {report['noise_trace']:.4g} "
@@ -259,5 +326,5 @@ def _print(names: tuple[str, ...], vector: Floats, report: dict[str, Any], expos
         out.print(f"Limit {i}: {limit}", markup=False)
 
 
-MOST_SHOWN = 12
+MOST_SHOWN = 4
 TOLD = r"The release may tell|\d+ of the \d+ listed worlds stand out"

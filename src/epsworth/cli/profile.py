@@ -15,12 +15,14 @@ from epsworth.rounding import show_down, show_up
 if TYPE_CHECKING:
     from epsworth.coverage import Window
 
+LISTED = 5  # of the most exposed rows, unless --top says more
 UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
 QUANTILES = 200  # points of the profile that are written, about
 TABLED = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # always among them: pages name these
 
 
 def profile(
+    context: typer.Context,
     table: Annotated[
         Path | None, typer.Argument(help="Training rows: .csv, .csv.gz or .parquet. Left out: answer without data.")
     ] = None,
@@ -33,7 +35,10 @@ def profile(
     rule: Annotated[str, typer.Option(help="advantage, or plateau: the published rule (no advice).")] = "advantage",
     adv_safe: Annotated[float, typer.Option(help="Membership advantage that counts as safe for every row.")] = 0.1,
     utility_tol: Annotated[float, typer.Option(help="Loss of accuracy to accept.")] = 0.01,
-    top: Annotated[int, typer.Option(help="How many of the most exposed rows to list.")] = 5,
+    top: Annotated[
+        int | None,
+        typer.Option(help="How many of the most exposed rows to list.", show_default="5, with -v or in JSON"),
+    ] = None,
     coefficients: Annotated[
         int | None, typer.Option(help="Without a table: number of coefficients of the model.")
     ] = None,
@@ -42,6 +47,7 @@ def profile(
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
     sep: options.Sep = ",",
+    quiet: options.Quiet = False,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
@@ -54,7 +60,7 @@ def profile(
         return
     if target is None:
         raise ValueError("--target is missing; name the column of labels")
-    if top < 0:
+    if top is not None and top < 0:
         raise ValueError(f"--top must not be negative, got {top}")
     if seed is not None and seed < 0:
         raise ValueError(f"--seed must not be negative, got {seed}; give a whole number from 0")
@@ -85,10 +91,18 @@ def profile(
 
         plot_profile(found, meaning.epsilon, plot)
     if json is not None or report is not None:
-        document = _document(found, epsilon, top, data.names)
+        document = _document(found, epsilon, LISTED if top is None else top, data.names)
         write_document_page(report, document)
     if not show.told(json, lambda: document):
-        _print(found, epsilon, top, data.X.shape)
+        verbose = context.params["verbose"]
+        if quiet:
+            _print_verdict(found)
+            return
+        _print(found, epsilon)
+        if verbose:
+            _print_more(found, epsilon, data.X.shape)
+        if verbose or top:
+            _print_exposed(found, epsilon, LISTED if top is None else top)
 
 
 def _without_data(
@@ -146,37 +160,51 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
     }
 
 
-def _print(found: Window, epsilon: float, top: int, shape: tuple[int, ...]) -> None:
-    import numpy as np
-
+def _print(found: Window, epsilon: float) -> None:
+    """Print the answer, what the asked epsilon does, and the trade-off."""
     from epsworth.coverage.inputs import NOT_PRIVATE
 
     out = show.console()
-    out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model.\n")
-    out.print(
-        f"{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
-    )
-    out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
-    out.print(f"{found.verdict}")
-    out.print(f"{_exposed_share(found)}.\n")
+    _print_verdict(found)
     out.print(found.candidate(epsilon))
-    out.print(
-        f"Against the median row the advantage is {show_up(float(np.median(found.advantage(epsilon))), 3)} there."
-    )
     if found.usefulness is not None:
         out.print(_trade_off(found))
         useful = found.usefulness
         out.print(
             f"Accuracy on at most {UTILITY_ROWS:,} of the training rows; without noise {useful.base:.3f}, "
-            f"of the commoner label {useful.majority:.3f}.\n"
+            f"of the commoner label {useful.majority:.3f}."
         )
-    if top:
-        columns = "row (from 0)", "its epsilon", "advantage", "mean |loss|"
-        rows = show.table(*columns, title=f"most exposed rows at epsilon {epsilon:g}")
-        for row in _exposed(found, epsilon, top):
-            numbers = (show_up(row[key], 3) for key in ("epsilon", "advantage", "mean_abs_loss"))
-            rows.add_row(str(row["row"]), *numbers)
-        out.print(rows)
+    out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model. More: -v")
+
+
+def _print_verdict(found: Window) -> None:
+    out = show.console()
+    out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
+    out.print(found.verdict)
+
+
+def _print_more(found: Window, epsilon: float, shape: tuple[int, ...]) -> None:
+    """Print what was looked at, when most rows are exposed, and the median row."""
+    import numpy as np
+
+    out = show.console()
+    out.print(
+        f"\n{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
+    )
+    out.print(f"{_exposed_share(found)}.")
+    median = show_up(float(np.median(found.advantage(epsilon))), 3)
+    out.print(f"At epsilon {epsilon:g} the advantage against the median row is {median}.")
+
+
+def _print_exposed(found: Window, epsilon: float, top: int) -> None:
+    columns = "row (from 0)", "its epsilon", "advantage", "mean |loss|"
+    rows = show.table(*columns, title=f"most exposed rows at epsilon {epsilon:g}")
+    for row in _exposed(found, epsilon, top):
+        numbers = (show_up(row[key], 3) for key in ("epsilon", "advantage", "mean_abs_loss"))
+        rows.add_row(str(row["row"]), *numbers)
+    out = show.console()
+    out.print()
+    out.print(rows)
 
 
 def _ends(found: Window) -> str:

@@ -48,7 +48,9 @@ def radius(
     seed: options.Seed = None,
     json: options.Json = None,
 ) -> None:
-    """Bound how far a record can move before its label changes, or with --all every record of the table.
+    """Bound how far a record moves before its label changes.
+
+    With --all every record of the table.
 
     With --all, --within-seconds is for each record. Ctrl-C ends the run about one record with what is proven so far,
     and exit status 130; a second one ends it at once.

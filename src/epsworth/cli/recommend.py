@@ -45,6 +45,7 @@ def recommend(
     over: options.Over = "auto",
     seed: options.Seed = None,
     resume: options.Resume = None,
+    quiet: options.Quiet = False,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
@@ -141,7 +142,10 @@ def recommend(
     if show.told(json, lambda: {name: one.to_dict() for name, one in held.items()} | beside | released):
         leave_if(interrupted)
         return
-    show.print_answer(curves, found, context.params["verbose"])
+    show.print_answer(curves, found, context.params["verbose"], quiet)
+    if quiet:
+        leave_if(interrupted)
+        return
     out = show.console()
     if policy is not None and handed is not None:
         show.print_policy(policy, handed)
@@ -211,6 +215,7 @@ CHOICES = {
     "source",
     "table",
     "verbose",
+    "quiet",
     "at_least",
     "max_epsilon",
     "at_most_sure",

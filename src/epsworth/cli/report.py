@@ -38,7 +38,10 @@ def report(
     max_epsilon: options.MaxEpsilon = None,
     at_most_sure: options.AtMostSure = None,
 ) -> None:
-    """Write a result as a page: one file, which asks for nothing and can be sent to anyone who may see the table."""
+    """Write a result as a page.
+
+    One file, which asks for nothing and can be sent to anyone who may see the table.
+    """
     from epsworth.reports import report_file
 
     options.check_page(output)

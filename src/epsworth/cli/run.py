@@ -45,7 +45,9 @@ def run(
     cache: services.Cache = None,
     verbose: options.Verbose = False,
 ) -> None:  # fmt: skip
-    """Answer a study file: ask its question, recommend, and keep what was read, by which versions.
+    """Answer a study file, and keep what was read.
+
+    Its question is asked, a recommendation made, and versions are kept.
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """

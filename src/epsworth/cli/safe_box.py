@@ -28,7 +28,10 @@ def safe_box(
     seed: options.Seed = None,
     json: options.Json = None,
 ) -> None:
-    """Find ranges of the sensitive features that keep a record's label."""
+    """Find ranges that keep a record's label.
+
+    They are ranges of the sensitive features.
+    """
     import epsworth as ew
 
     options.check_outputs(json, None)

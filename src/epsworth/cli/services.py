@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from epsworth.cli.panels import REMOTE
 from epsworth.cli.running import connections_may_break
 from epsworth.studies.inputs import is_address
 
@@ -17,22 +18,36 @@ ONLY_SERVICES = {  # parameters of commands -> arguments of `remote`; a --budget
 }
 
 Budget = Annotated[
-    int | None, typer.Option("--budget", help="Of a service: the most records to send; stop before there are more.")
+    int | None,
+    typer.Option(
+        "--budget", rich_help_panel=REMOTE, help="Of a service: the most records to send; stop before there are more."
+    ),
 ]
 Cache = Annotated[
     Path | None,
     typer.Option(
         "--cache",
+        rich_help_panel=REMOTE,
         help="Of a service: keep its answers in this file; run again to go on. As private as the records.",
     ),
 ]
-Batch = Annotated[int | None, typer.Option("--batch", help="Of a service: records per request (512).")]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="Of a service: seconds for one try (30).")]
+Batch = Annotated[
+    int | None, typer.Option("--batch", rich_help_panel=REMOTE, help="Of a service: records per request (512).")
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", rich_help_panel=REMOTE, help="Of a service: seconds for one try (30).")
+]
 Inputs = Annotated[
     str | None,
-    typer.Option("--inputs", help="Of a service: send one tensor, or columns; default: as its metadata say."),
+    typer.Option(
+        "--inputs",
+        rich_help_panel=REMOTE,
+        help="Of a service: send one tensor, or columns; default: as its metadata say.",
+    ),
 ]
-Output = Annotated[str | None, typer.Option("--output", help="Of a service: the output that holds the labels.")]
+Output = Annotated[
+    str | None, typer.Option("--output", rich_help_panel=REMOTE, help="Of a service: the output that holds the labels.")
+]
 
 
 def file_or_address(text: str) -> Any:

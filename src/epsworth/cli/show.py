@@ -41,11 +41,13 @@ def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> 
     return made
 
 
-def print_answer(curves: Any, found: Recommendation, verbose: bool = False) -> None:
-    """Print a verdict, the table that it comes from, and of whom it holds; everything else where that is asked for."""
+def print_answer(curves: Any, found: Recommendation, verbose: bool = False, quiet: bool = False) -> None:
+    """Print a verdict, the table that it comes from, and of whom it holds; more where it is asked for, or the first."""
     out = console(SCREEN)
     for i, line in enumerate(found.verdict):
         out.print(line, style=("bold" if found.feasible else "bold yellow") if i == 0 else None, markup=False)
+    if quiet:
+        return
     out.print()
     print_curves(curves, found.on, of=found.of)
     out.print(found.certainty, markup=False)
@@ -53,14 +55,16 @@ def print_answer(curves: Any, found: Recommendation, verbose: bool = False) -> N
         print_more(curves, found.notes, [found.on], found.of)
 
 
-def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False) -> None:
-    """Print what is kept, the table that it comes from, and of whom it holds; everything else where it is asked for."""
+def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False, quiet: bool = False) -> None:
+    """Print what is kept, the table that it comes from, and of whom it holds; more where it is asked for, or less."""
     from epsworth.utility.wording import kept
 
     lines, certainty = kept(curves)
     out = console(SCREEN)
     for i, line in enumerate(lines):
         out.print(line, style="bold" if i == 0 else None, markup=False)
+    if quiet:
+        return
     shown = [view for view in views if view not in ("average", "worst")] + views_of(curves)[:1]
     for view in shown:
         out.print()

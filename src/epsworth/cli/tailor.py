@@ -85,7 +85,9 @@ def tailor(
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Make a policy for one model: the most labels for a record's epsilon.
+    """Make a policy for one model.
+
+    It keeps the most labels for a record's epsilon.
 
     Clients randomise in which region of the model their record lies, and send an ordinary record that stands for it;
     the service stays as it is.  TABLE must be public: its records choose what is sent.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from epsworth.cli import asking, options, show
+from epsworth.cli.panels import QUESTION
 from epsworth.cli.report import beside_curves, surroundings, write_page
 from epsworth.cli.running import leave_if
 
@@ -34,15 +35,22 @@ def utility(
             "million records. Go on from it where it is there. It is computed from raw data.",
         ),
     ] = None,
+    quiet: options.Quiet = False,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", help="Analyse what clients release under this .toml file, in place of -s, -m, -e."),
+        typer.Option(
+            "--policy",
+            rich_help_panel=QUESTION,
+            help="Analyse what clients release under this .toml file, in place of -s, -m, -e.",
+        ),
     ] = None,
 ) -> None:
-    """Bound how often the label stays, by epsilon or under a policy.
+    """Bound how often the label stays under noise.
+
+    By epsilon, or under a policy.
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
@@ -70,7 +78,10 @@ def utility(
     if show.told(json, lambda: curves.to_dict() | held | beside_curves(around)):
         leave_if(interrupted)
         return
-    show.print_kept(curves, views, context.params["verbose"])
+    show.print_kept(curves, views, context.params["verbose"], quiet)
+    if quiet:
+        leave_if(interrupted)
+        return
     if policy is not None:
         show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
     else:

@@ -36,6 +36,7 @@ from epsworth.rounding import show_down, show_up
 
 LEAST_EPSILON, MOST_EPSILON = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
 # Where searches stop; no promise rests on it: nothing is returned but what was seen to reach
+POWERS = (0.5, 0.8, 0.9)  # of a certificate: as likely as not, usual, high
 SHARP = 1e-6  # relative, of epsilon and margin
 EXACT_BITS = 14  # of the number of users: to the unit up to 2^14, then to a relative 6e-5
 
@@ -62,7 +63,7 @@ class Plan(Result):
     >>> from epsworth.learner import plan
     >>> found = plan(users=100_000, margin=0.02)
     >>> found.feasible, round(found.epsilon, 2), found.mechanism
-    (True, 0.53, 'hadamard')
+    (True, 0.83, 'hadamard')
     >>> plan(users=100, margin=0.02).feasible  # not even true labels of so few would do
     False
     """
@@ -72,7 +73,7 @@ class Plan(Result):
     margin: float
     confidence: float | Fraction
     feasible: bool = True
-    power: float = 0.5
+    power: float = 0.8
     mechanism: str = "hadamard"
     fakes: int = 0
 
@@ -113,7 +114,7 @@ def plan(
     users: int | None = None,
     margin: float | None = None,
     confidence: float | Fraction = 0.95,
-    power: float = 0.5,
+    power: float = 0.8,
     mechanism: str = "hadamard",
     m: int | None = None,
     d: int | None = None,
@@ -163,11 +164,11 @@ def plan(
     --------
     >>> from epsworth.learner import plan
     >>> plan(epsilon=1, margin=0.02).users
-    32104
-    >>> plan(users=32_104, margin=0.02).epsilon <= 1
+    72808
+    >>> plan(users=72_808, margin=0.02).epsilon <= 1
     True
     >>> plan(epsilon=1, margin=0.02, fakes=100).users, plan(epsilon=1, margin=0.02, fakes=0.001).fakes
-    (99688, 100)
+    (146448, 227)
     """
     if (epsilon, users, margin).count(None) != 1:
         raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
@@ -200,6 +201,26 @@ def plan(
             found = n = _least_users(lambda n: reached(kernel, n, v), lambda: _out_of_reach(kernel, v, amount))
     e, v = (math.inf if value is None else value for value in (epsilon, margin))
     return Plan(e, n, v, confidence, found is not None, power, mechanism, count_of(amount, n))
+
+
+def plan_by_power(**question: Any) -> dict[float, Plan | None]:
+    """Return the plan of `plan`'s question for each of `POWERS`; None where nothing is enough.
+
+    Examples
+    --------
+    >>> from epsworth.learner.planning import plan_by_power
+    >>> {power: found.users for power, found in plan_by_power(epsilon=1, margin=0.02).items()}
+    {0.5: 32104, 0.8: 72808, 0.9: 100684}
+    """
+
+    def planned(power: float) -> Plan | None:
+        try:
+            found = plan(**question | {"power": power})
+        except ValueError:  # no number of users is enough
+            return None
+        return found if found.feasible else None
+
+    return {power: planned(power) for power in POWERS}
 
 
 def _out_of_reach(kernel: Mechanism, margin: float, fakes: int | Fraction) -> str:

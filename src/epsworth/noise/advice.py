@@ -9,6 +9,7 @@ from epsworth.rounding import show_down, show_up
 
 UNTRIED = "was not tried: "  # how the reasons begin of noise of which nothing is known
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
+RULE = "Advised: the smallest error among the noises whose proven epsilon is within 1 % of the least."
 
 
 class Ranked(Protocol):

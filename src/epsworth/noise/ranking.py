@@ -150,6 +150,7 @@ class Ranking(Result, Sequence[Choice]):
             "rows": [choice.to_dict() for choice in self],
             "floor": self.floor,
             "left_out": self.left_out,
+            "advised": None if self.taken is None else self.taken.name,
             "advice": self.advice,
         }
 

@@ -84,7 +84,7 @@ def load_model(path: str | Path) -> Any:
     except Exception as error:  # damage shows anywhere: in the archive, the JSON, a shape
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ValueError(
-            f"the model {path} is no whole release of privatize --out ({reason}); write it again"
+            f"the model {path} is no whole release of privatize --output ({reason}); write it again"
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
 FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)  # of the budget, whose noise is told, too
 
 
-def noise_told(privatizer: PACPrivatizer) -> dict[str, Any]:
+def noise_told(privatizer: PACPrivatizer, names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return standard deviations of the noise and of the worlds by released number, and the noise of other budgets.
 
-    All of it is a function of the plan, or of plans for other budgets: of the pool, not of the secret sub-sample.
-    Other budgets are told in mode "exact" for budgets in nats and rules: elsewhere each would need a certificate, or
-    thousands of simulated releases, of its own.
+    Numbers are called by ``names``, by default the mechanism's own.  All of it is a function of the plan, or of plans
+    for other budgets: of the pool, not of the secret sub-sample.  Other budgets are told in mode "exact" for budgets in
+    nats and rules: elsewhere each would need a certificate, or thousands of simulated releases, of its own.
     """
-    plan, names = privatizer.plan_, privatizer.mechanism_.names
+    plan = privatizer.plan_
     noise, spread = per_number(plan, plan.noise), per_number(plan, plan.variances)
     numbers = [
         {"name": name, "sd": sd, "sd_of_worlds": own}
-        for name, sd, own in zip(names, noise.tolist(), spread.tolist(), strict=True)
+        for name, sd, own in zip(names or privatizer.mechanism_.names, noise.tolist(), spread.tolist(), strict=True)
     ]
     found: dict[str, Any] = {"numbers": numbers}
     asked = Settings.of(privatizer)

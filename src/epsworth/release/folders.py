@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 from epsworth.files import check_name, file_named
 
 
 def state_folder() -> Path:
-    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it."""
+    """Return the folder of what belongs to the account: EPSWORTH_STATE, or the system's place for it.
+
+    That is ``$XDG_STATE_HOME/epsworth`` where this is an absolute path, else ``~/.local/state/epsworth``; on Windows
+    and macOS the folder of an application's data.
+    """
     named = os.environ.get("EPSWORTH_STATE")
     if named:
         return Path(named)
-    from typer import get_app_dir
+    if sys.platform in ("win32", "darwin"):
+        from typer import get_app_dir
 
-    return Path(get_app_dir("epsworth"))
+        return Path(get_app_dir("epsworth"))
+    home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".local" / "state") / "epsworth"
 
 
 def folder_named(what: str, path: object) -> Path:

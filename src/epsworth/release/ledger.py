@@ -12,7 +12,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import Any
 
 from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger_folder import LedgerFolder
-from epsworth.release.ledger_prices import Price, added, everybody, most_of
-from epsworth.release.ledger_tables import EMPTY, Amounts, Line, Settled, Tables
+from epsworth.release.ledger_prices import Price, added, agreed, everybody, most_of
+from epsworth.release.ledger_tables import EMPTY, Amounts, Line, Tables
 from epsworth.release.ledger_terms import (
     ONE,
     Charged,
@@ -30,7 +29,6 @@ from epsworth.release.ledger_terms import (
     Run,
     State,
     Terms,
-    amount_below,
     decimal_of,
 )
 from epsworth.release.unit_files import ENDING, UnitFile
@@ -129,23 +127,15 @@ class Ledger:
         ValueError
             For records that left before, unless told; for a cap that units would exceed, saying how many.
         """
-        if len(identity.digest) != 32:
-            raise ValueError(
-                f"the digest of the input must have 32 bytes, got {len(identity.digest)}; take digest_key's"
-            )
-        asked = Price.of(terms, units)
+        asked = _price(terms, identity, units)
         with self._place.alone() as tables:
-            settled = _agreed(before := tables.settled(), terms, units is not None)
+            settled = agreed(before := tables.settled(), terms, units is not None)
             unit = settled.unit if units is not None else None
-            same, found = tables.same(terms.policy, identity.digest), tables.of(identity, unit)
-            if found and found.fingerprint == terms.policy:
-                known = self._known(tables, found, asked, terms.again)
-                if known is not None:
-                    if settled != before:  # what is stated holds from now on
-                        tables.settle(settled)
-                    return _told(tables, found, *known)
-            if same and not terms.again:
-                raise self.repeated(terms, same.repeats + 1, tables.stopped(terms.policy, identity.digest))
+            found = self._same(tables, terms, identity, unit, asked)
+            if found is not None:
+                if settled != before:  # what is stated holds from now on
+                    tables.settle(settled)
+                return _told(tables, *found)
             last, files = tables.newest(), tables.files()
             sums = asked.checked(settled, everybody(last, asked), files, self._place.folder)
             tables.settle(settled)
@@ -155,6 +145,29 @@ class Ledger:
             made = _told(tables, tables.charge(line, key), "new", key, sums)
         with self._place.alone():  # which names the run's file, and removes those that were put together
             return made
+
+    def preview(self, terms: Terms, identity: Identity, units: UnitCounts | None = None) -> State:
+        """Return what `begin` would find, and refuse what it would; nothing is charged."""
+        asked = _price(terms, identity, units)
+        with self._place.alone() as tables:
+            settled = agreed(tables.settled(), terms, units is not None)
+            found = self._same(tables, terms, identity, settled.unit if units is not None else None, asked)
+            if found is None:
+                asked.checked(settled, everybody(tables.newest(), asked), tables.files(), self._place.folder)
+        return "new" if found is None else found[1]
+
+    def _same(
+        self, tables: Tables, terms: Terms, identity: Identity, unit: str | None, asked: Price
+    ) -> tuple[Line, State, bytes | None] | None:
+        """Return the same run, charged before; None where one is to be charged; refuse records that left before."""
+        same, found = tables.same(terms.policy, identity.digest), tables.of(identity, unit)
+        if found and found.fingerprint == terms.policy:
+            known = self._known(tables, found, asked, terms.again)
+            if known is not None:
+                return found, *known
+        if same and not terms.again:
+            raise self.repeated(terms, same.repeats + 1, tables.stopped(terms.policy, identity.digest))
+        return None
 
     def find(self, identity: Identity, unit: str | None) -> Charged | None:
         """Return the last run of an identity that was charged for this column of units; nothing is charged."""
@@ -336,6 +349,12 @@ class Ledger:
         ]
 
 
+def _price(terms: Terms, identity: Identity, units: UnitCounts | None) -> Price:
+    if len(identity.digest) != 32:
+        raise ValueError(f"the digest of the input must have 32 bytes, got {len(identity.digest)}; take digest_key's")
+    return Price.of(terms, units)
+
+
 def _line(
     tables: Tables, run: bytes, terms: Terms, identity: Identity, unit: str | None, asked: Price, file: UnitFile | None
 ) -> Line:
@@ -367,24 +386,6 @@ def _told(tables: Tables, line: Line, state: State, key: bytes | None, sums: Amo
         sums = added(last.of_everybody, most_of(tables.files()))
     epsilon, delta = (Fraction(amount, ONE) for amount in sums)
     return Run(line.id, key, state, line.sha256, same.repeats, epsilon, min(delta, Fraction(1)))
-
-
-def _agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
-    """Return what is fixed from now on; what differs from what was fixed is refused."""
-    stated = {
-        "unit": terms.unit,
-        "cap": None if terms.cap is None else amount_below("cap", terms.cap),
-        "delta_cap": None if terms.delta_cap is None else amount_below("delta_cap", terms.delta_cap),
-    }
-    for name, value in stated.items():
-        before = getattr(settled, name)
-        if value is not None and before is not None and value != before:
-            shown = repr(before) if name == "unit" else decimal_of(before)
-            raise ValueError(f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)")
-    found = replace(settled, **{name: value for name, value in stated.items() if value is not None})  # type: ignore[arg-type]
-    if units and found.unit is None:
-        raise ValueError("units are counted, but no column is named that says who; state unit=")
-    return found
 
 
 def _today() -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epsworth.numerals import whole
 from epsworth.release.ledger_tables import Amounts, Line, Settled
-from epsworth.release.ledger_terms import LARGEST, Terms, amount_above
+from epsworth.release.ledger_terms import LARGEST, Terms, amount_above, amount_below, decimal_of
 from epsworth.release.unit_files import Charges, UnitFile, Words, after, together
 from epsworth.release.units import Hashes, UnitCounts
 
@@ -64,8 +64,8 @@ class Price:
         caps = settled.cap, settled.delta_cap
         if any(cap is not None and common > cap for cap, common in zip(caps, alike, strict=True)):
             raise ValueError(
-                "everybody would exceed the cap, as runs without units are charged for all of their rows; state unit= "
-                "or most=, or take another ledger (ledger=)"
+                "everybody would exceed the cap, as runs without units are charged for all of their rows"
+                f"{self._fitting(caps, alike)}; state unit= (--id) or most= (--most), or take another ledger (ledger=)"
             )
         in_files = most_of(files) if self.units is None else added(most_of(files), self.own)
         if self.units is not None and max(in_files) > LARGEST:
@@ -76,16 +76,34 @@ class Price:
         rooms = [
             LARGEST if cap is None else min(cap - common, LARGEST) for cap, common in zip(caps, alike, strict=True)
         ]
-        largest, over = (0, 0), 0
+        largest, over, most, fitting, first = (0, 0), 0, 0, MOST, 0
         for sums in self._sums(files, folder):
             beyond = [of > np.uint64(room) for of, room in zip(sums, rooms, strict=True)]
-            over += int(np.count_nonzero(beyond[0] | beyond[1]))
+            refused = beyond[0] | beyond[1]
+            over += int(np.count_nonzero(refused))
+            if self.counts is not None and refused.any():
+                rows = self.counts[first : first + len(refused)][refused]
+                most = max(most, int(rows.max()))
+                for of, price, room in zip(sums, (self.epsilon, self.delta), rooms, strict=True):
+                    fitting = min(fitting, _rows_that_fit(of[refused], rows, price, room))
+            first += len(refused)
             largest = max(largest[0], int(sums[0].max(initial=0))), max(largest[1], int(sums[1].max(initial=0)))
         if over:
-            raise ValueError(
-                f"{over} unit{'s' * (over > 1)} would exceed the cap; release less, or leave out who has nothing left"
-            )
+            who = f"{over} {'persons' if over > 1 else 'person'} would exceed the cap"
+            if self.counts is not None:
+                who += f", with up to {most} row{'s' * (most > 1)} each, of which {fitting or 'none'} would fit"
+            raise ValueError(f"{who}; release less, or leave out who has nothing left")
         return added(alike, largest)
+
+    def _fitting(self, caps: Sequence[int | None], alike: Amounts) -> str:
+        """Say how many rows there are, and how many would fit."""
+        if self.units is not None:
+            return ""
+        fitting = MOST
+        for cap, common, own, price in zip(caps, alike, self.own, (self.epsilon, self.delta), strict=True):
+            if cap is not None and price:
+                fitting = min(fitting, max(0, cap - (common - own)) // price)
+        return f": {self.most} rows count as one person's, and {fitting} would fit"
 
     def _sums(self, files: list[UnitFile], folder: Path) -> Iterator[tuple[Words, Words]]:
         """Yield what units will have lost in runs with units: those of this run, or all where it is everybody's."""
@@ -93,6 +111,33 @@ class Price:
             return (sums[1:] for sums in together([file.read(folder) for file in files]))
         own = Charges.of(self.units, self.counts, self.epsilon, self.delta)
         return after(own, [file.read(folder, len(self.units)) for file in files])
+
+
+def agreed(settled: Settled, terms: Terms, units: bool) -> Settled:
+    """Return what is fixed from now on; what differs from what was fixed is refused."""
+    stated = {
+        "unit": terms.unit,
+        "cap": None if terms.cap is None else amount_below("cap", terms.cap),
+        "delta_cap": None if terms.delta_cap is None else amount_below("delta_cap", terms.delta_cap),
+    }
+    for name, value in stated.items():
+        before = getattr(settled, name)
+        if value is not None and before is not None and value != before:
+            shown = repr(before) if name == "unit" else decimal_of(before)
+            raise ValueError(f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)")
+    found = replace(settled, **{name: value for name, value in stated.items() if value is not None})  # type: ignore[arg-type]
+    if units and found.unit is None:
+        raise ValueError("units are counted, but no column is named that says who; state unit=")
+    return found
+
+
+def _rows_that_fit(sums: Words, rows: NDArray[np.uint64], price: int, room: int) -> int:
+    """Return how many rows of each unit fit a room, given what they will have lost with these rows."""
+    if price == 0:
+        return MOST
+    before = sums - np.uint64(price) * rows
+    left = np.uint64(room) - np.minimum(before, np.uint64(room))
+    return int((left // np.uint64(price)).min())
 
 
 def everybody(before: Line | None, price: Price) -> Amounts:

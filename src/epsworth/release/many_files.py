@@ -133,8 +133,7 @@ def perturb_files(
     with chosen(workers, cluster, map) as spread:
         counts = None if unit is None else UnitCounts()
         seen = _first_reading(spread, files, counts, store, told)
-        digests = [_digest(digest_key, bytes(1), one.header, *one.parts) for one in seen]
-        whole = _digest(digest_key, bytes([2]), *(name.encode() for name in given.names), *digests)
+        digests, whole = digests_of(digest_key, given.names, seen)
         identity = Identity(derivation(policy, form), whole, str(place.path))
         rows = sum(one.rows for one in seen)
         terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
@@ -254,6 +253,12 @@ def _garbled(tasks: int) -> ValueError:
         f"map did not return the results of {tasks} tasks as they were, each once; give one that calls the function "
         "with every task and returns what it returns, and run it again"
     )
+
+
+def digests_of(key: Secret, names: Sequence[str], seen: Sequence[Seen]) -> tuple[list[bytes], bytes]:
+    """Return the digest of every file, and that of all with their names."""
+    digests = [_digest(key, bytes(1), one.header, *one.parts) for one in seen]
+    return digests, _digest(key, bytes([2]), *(name.encode() for name in names), *digests)
 
 
 def _digest(key: Secret, *contents: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from epsworth.results import Result
@@ -38,6 +38,8 @@ class Receipt(Result):
         How many people there are; None where nobody was named.
     most : int or None
         Rows of one person, at most: the epsilon of a person is that many times the record's.
+    already_done : bool
+        The output was there from an earlier run: nothing was drawn or charged.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Receipt(Result):
     unit: str | None = None
     people: int | None = None
     most: int | None = None
+    already_done: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         """Return the receipt in a sentence or two."""

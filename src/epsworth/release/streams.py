@@ -110,7 +110,7 @@ def perturb_file(
     >>> ids, receipt.rows, receipt.epsilon <= 1
     ([7, 8], 2, True)
     """
-    form = with_sep(_kind(source, destination, kind), sep)
+    form = with_sep(kind_of_ends(source, destination, kind), sep)
     check_n_jobs(jobs)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
@@ -198,11 +198,18 @@ def _at_hand(source: str, destination: str, store: Ledger) -> Iterator[tuple[Pat
     if output is not None:
         output = output.resolve()
         store.check_apart("output", output)
+    with at_hand_as_file(source) as path:
+        yield path, output
+
+
+@contextmanager
+def at_hand_as_file(source: str) -> Iterator[Path]:
+    """Yield a file that can be read twice: the one that is named, or what standard input holds."""
     if source != STANDARD:
-        yield Path(source), output
+        yield Path(source)
         return
     with _spooled() as path:
-        yield path, output
+        yield path
 
 
 @contextmanager
@@ -250,10 +257,11 @@ def receipt_of(
         unit=terms.unit,
         people=None if counts is None else len(counts),
         most=terms.most if counts is None else int(counts.max(initial=0)),
+        already_done=run.state == "done",
     )
 
 
-def _kind(source: str | Path, destination: str | Path, kind: Format | None) -> Format:
+def kind_of_ends(source: str | Path, destination: str | Path, kind: Format | None) -> Format:
     """Return the common format of both ends."""
     found = {
         str(path): ENDINGS.get(Path(path).suffix.lower()) for path in (source, destination) if str(path) != STANDARD

@@ -223,7 +223,7 @@ def draw(rng, count):
 )
 def _(folder):
     POLICY.save(folder / "policy.toml")
-    command(folder, "client", "policy.toml", "--out", "device", "--vectors", "20")
+    command(folder, "client", "policy.toml", "--output", "device", "--vectors", "20")
     document = json.loads((folder / "device" / "policy.json").read_text())
     vectors = json.loads((folder / "device" / "vectors.json").read_text())
     return {

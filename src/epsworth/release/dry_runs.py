@@ -1,0 +1,214 @@
+"""A run that is only looked at: what it would release and charge, with nothing drawn, written or charged."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from epsworth.files import check_name, check_readable, check_writable
+from epsworth.release.file_tables import Seen, file_table, with_sep
+from epsworth.release.file_tasks import Secret
+from epsworth.release.folders import folder_named, state_folder
+from epsworth.release.ledger import Ledger
+from epsworth.release.ledger_folder import DATABASE, KEY
+from epsworth.release.ledger_terms import Amount, Identity, State, Terms
+from epsworth.release.many_files import digests_of
+from epsworth.release.outputs import STANDARD, is_there
+from epsworth.release.parts import derivation
+from epsworth.release.policy import Policy
+from epsworth.release.released_folder import MANIFEST, inputs
+from epsworth.release.streams import ENDINGS, Format, at_hand_as_file, kind_of_ends, terms_of
+from epsworth.release.tables import Perturbation
+from epsworth.release.units import UnitCounts
+from epsworth.results import Result
+from epsworth.rounding import float_above, show_up
+
+Progress = Callable[[float], None]
+STATES = {
+    "resumed": "this run was charged before, and would go on without another charge",
+    "done": "this run is done already: nothing would be drawn or charged",
+}
+
+
+@dataclass(frozen=True)
+class DryRun(Result):
+    """What a run would release and charge.
+
+    Attributes
+    ----------
+    rows : int
+    columns, passed, left_out : tuple of str
+        Those that would be perturbed, sent as they are, and not sent.
+    epsilon, delta, notion
+        Per record.
+    unit : str or None
+        The column that says who a row is about; None: everybody would be charged.
+    people : int or None
+        How many people there are; None where nobody is named.
+    most : int
+        Rows that one person is charged for, at most.
+    charge : float
+        Epsilon that this takes from one person, at most, rounded up.
+    ledger : str
+        Its folder.
+    state : {"new", "resumed", "done"}
+        Whether the run would be charged, go on, or find its work done.
+    """
+
+    rows: int
+    columns: tuple[str, ...]
+    passed: tuple[str, ...]
+    left_out: tuple[str, ...]
+    epsilon: float
+    delta: float
+    notion: str
+    unit: str | None
+    people: int | None
+    most: int
+    charge: float
+    ledger: str
+    state: State
+
+    def __str__(self) -> str:
+        """Return a line per fact."""
+        rows = f"{self.rows:,}"
+        if self.unit is not None:
+            rows += f", of {self.people:,} people ({self.unit}), at most {self.most:,} of one"
+        delta = f", delta {show_up(self.delta)}" if self.delta else ""
+        whom = "everybody, as no column says whose rows these are" if self.unit is None else "one person, at most"
+        charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
+        facts = {
+            "rows": rows,
+            "perturbed": ", ".join(self.columns),
+            "passing": ", ".join(self.passed) or "none",
+            "left out": ", ".join(self.left_out) or "none",
+            "epsilon": f"{show_up(self.epsilon)}{delta} per record, {self.notion} LDP",
+            "charge": charge,
+            "ledger": self.ledger,
+        }
+        lines = (f"  {name:<10} {fact}" for name, fact in facts.items())
+        return "\n".join(["Dry run: nothing is written, drawn or charged.", *lines])
+
+
+def dry_run(
+    policy: Policy,
+    source: str | Path,
+    destination: str | Path,
+    *,
+    kind: Format | None = None,
+    sep: str = ",",
+    unit: str | None = None,
+    cap: Amount | None = None,
+    delta_cap: Amount | None = None,
+    most: int | None = None,
+    ledger: str | Path | None = None,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> DryRun:
+    r"""Return what `perturb_file` or, for a folder, `perturb_files` would do with these arguments.
+
+    Claim: no file is written, nothing is drawn and no ledger is made or charged; what the run would refuse is refused.
+
+    Parameters
+    ----------
+    policy : Policy
+    source, destination : path or "-"
+        A file and the output, or a folder and the folder of outputs.
+    kind, sep, unit, cap, delta_cap, most, ledger, again
+        As of `perturb_file`.
+    progress : callable, optional
+        Called with the share that is read.
+
+    Returns
+    -------
+    DryRun
+
+    Raises
+    ------
+    ValueError
+        For what the run would refuse.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from epsworth import Domain, Policy
+    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "people.csv")
+    ...     written = table.write_text("id,age\n7,30\n8,61\n7,31\n")
+    ...     found = dry_run(policy, table, Path(folder, "out.csv"), unit="id", ledger=Path(folder, "ledger"))
+    ...     made = sorted(path.name for path in Path(folder).iterdir())
+    >>> found.rows, found.people, found.most, found.state, made
+    (3, 2, 2, 'new', ['people.csv'])
+    """
+    told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
+    counts = None if unit is None else UnitCounts()
+    with _looked_into(place) as store:
+        seen, identity, output = _seen(policy, source, destination, kind, sep, unit, store, counts, told)
+        rows = sum(one.rows for one in seen)
+        terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
+        state = store.preview(terms, identity, counts)
+        if state == "done" and not is_there(output, _hash(store, identity, unit)):
+            raise store.repeated(terms, 1)
+    return _told(policy, seen, terms, counts, place, state)
+
+
+def _told(
+    policy: Policy, seen: list[Seen], terms: Terms, counts: UnitCounts | None, place: Path, state: State
+) -> DryRun:
+    """Return the facts of a run."""
+    names = tuple(dict.fromkeys(name for one in seen for name in one.columns))
+    passing, promise = policy.passing, policy.guarantee
+    stated = terms.rows if terms.most is None else terms.most
+    people, most = (None, stated) if counts is None else (len(of := counts.sorted()[1]), int(of.max(initial=0)))
+    return DryRun(
+        terms.rows, policy.names,
+        tuple(name for name in names or passing.columns if name in passing.columns),
+        tuple(name for name in names or passing.drop if name in passing.drop),
+        promise.epsilon, promise.delta, promise.notion, terms.unit, people, most,
+        float_above(Fraction(promise.epsilon) * most), str(place), state,
+    )  # fmt: skip
+
+
+@contextmanager
+def _looked_into(place: Path) -> Iterator[Ledger]:
+    """Yield the ledger; where there is none yet, an empty one that is thrown away."""
+    with ExitStack() as stack:
+        there = any((place / name).exists() for name in (DATABASE, KEY))
+        yield Ledger(place if there else stack.enter_context(tempfile.TemporaryDirectory(prefix="epsworth-")))
+
+
+def _hash(store: Ledger, identity: Identity, unit: str | None) -> str | None:
+    charged = store.find(identity, unit)
+    return None if charged is None else charged.sha256
+
+
+def _seen(
+    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, unit: str | None,
+    store: Ledger, counts: UnitCounts | None, told: Progress,
+) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
+    """Read what is there; return it, what makes the run the same, and where its last output would lie."""
+
+    def read(form: str, path: Path) -> Seen:
+        count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
+        return file_table(form, Perturbation(policy), path, unit, store.digest).seen(count, told)
+
+    if str(source) != STANDARD and Path(source).is_dir():
+        given = inputs(source, kind, ENDINGS)
+        form, place = with_sep(given.kind, sep), Path(destination).resolve()
+        several = [read(form, path) for path in given.paths]
+        whole = digests_of(Secret(store.digest_key), given.names, several)[1]
+        return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
+    form = with_sep(kind_of_ends(source, destination, kind), sep)
+    output = None if str(destination) == STANDARD else check_writable(check_name("output", Path(destination))).resolve()
+    if str(source) != STANDARD:
+        check_readable(check_name("table", Path(source)), "table")
+    with at_hand_as_file(str(source)) as path:
+        seen = read(form, path)
+    target = STANDARD if output is None else str(output)
+    return [seen], Identity(derivation(policy, form), seen.digest, target), output
