@@ -375,6 +375,20 @@ def _feature(name: str, entry: object, where: str) -> Feature:
         raise ValueError(f"{where}: {str(error).removeprefix(f'feature {name!r}: ')}") from None
 
 
+Ranges = Domain | Mapping[str | int, object] | str | Path
+
+
+def as_domain(domain: Ranges) -> Domain:
+    """Return public ranges as a domain: a mapping is read by `Domain.of`, a path by `Domain.load`."""
+    if isinstance(domain, Domain):
+        return domain
+    if isinstance(domain, (str, Path)):
+        return Domain.load(domain)
+    if not isinstance(domain, Mapping):
+        raise TypeError(f"domain must be a Domain, a mapping or the path of a file, got {type(domain).__name__}")
+    return Domain.of(domain)
+
+
 def unit_domain(names: Sequence[str]) -> Domain:
     """Return the domain of features that are already on [0, 1]."""
     return Domain(tuple(Feature(name, 0.0, 1.0) for name in names))

@@ -27,7 +27,7 @@ from epsworth.release import Pass, Policy, Rule, Sampling, perturb
 from epsworth.release.tables import Perturbation
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
-POLICY = Policy.split("pm", 2, PEOPLE, passing=["id", "note"])
+POLICY = Policy.of("pm", 2, PEOPLE, passing=["id", "note"])
 AGES = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["id", "note", "job"])
 TABLE = pd.DataFrame(
     {"id": [7, 8, 9], "age": [10, 120, -3], "note": ["x", None, "z"], "job": ["a", "b", "c"]},
@@ -55,7 +55,7 @@ def test_tables_come_back_as_they_came(kind):
 
 
 def test_arrays_come_back_as_arrays():
-    policy = Policy.of("krr:k=11", 1, ew.Domain.of({1: (0, 10), 2: ["p", "q"]}), passing=["x0"])
+    policy = Policy.of("krr:k=11", 1, ew.Domain.of({1: (0, 10), 2: ["p", "q"]}), per="feature", passing=["x0"])
     table = np.array([[1.5, 3, "p"], [2.5, 99, "q"]], dtype=object)
     released = perturb(policy, table)
     assert released[:, 0].tolist() == [1.5, 2.5]
@@ -65,7 +65,7 @@ def test_arrays_come_back_as_arrays():
 
 
 def test_categorical_types_are_kept_and_no_width():
-    policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}))
+    policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}), per="feature")
     table = pl.DataFrame(
         {"c": pl.Series([1, 2, 3], dtype=pl.Int8), "k": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
     )
@@ -213,7 +213,7 @@ def test_any_table_is_perturbed_or_refused_with_a_sentence(rows):
         np.array([[*row, 1] for row in rows], dtype=object),
         pd.DataFrame([[*row, 1] for row in rows], columns=["x0", "x1", "x2"], dtype=object),
     ):
-        policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 1), 1: ["a", True, 0.5]}))
+        policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 1), 1: ["a", True, 0.5]}), per="feature")
         sentence, released = "", None
         try:
             released = perturb(policy, table)
