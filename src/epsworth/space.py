@@ -263,6 +263,8 @@ class Domain:
         is ``{name: {"lower": 15, "upper": 60, "missing": 27}}``.  An integer key i stands for the unnamed column
         ``x<i>``.
         """
+        if not isinstance(ranges, Mapping):
+            raise TypeError(f"ranges must be a mapping from names to ranges, got {type(ranges).__name__}; give one")
         features = []
         for key, value in ranges.items():
             if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):

@@ -150,6 +150,22 @@ def test_a_split_never_exceeds_its_total():
         assert Fraction(policy.total) > Fraction(total) * (1 - Fraction(1, 10**9))
 
 
+def test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise(tmp_path):
+    ranges = {"a": (0, 1), "b": (0, 2), "c": ["x", "y"]}
+    ew.Domain.of(ranges).save(tmp_path / "ranges.toml")
+    for domain in (ranges, ew.Domain.of(ranges), tmp_path / "ranges.toml", str(tmp_path / "ranges.toml")):
+        assert Policy.of("pm", 3, domain).total == 3
+        assert [rule.epsilon for rule in Policy.of("pm", 3, domain).rules] == [1, 1, 1]
+        assert [rule.epsilon for rule in Policy.of("pm", 3, domain, per="feature").rules] == [3, 3, 3]
+        assert Policy.of("pm", 3, domain, sample=2).total == 3  # two of three are sent, at 1.5 each
+        assert Policy.of("pm", 3, domain, per="feature", sample=2).total == 6
+        assert Policy.of("pm", {"a": 1, "b": 2, "c": "0.5"}, domain).total == Decimal("3.5")
+    exact = "0.1234567890123456789"
+    assert str(Policy.of("pm", exact, {"a": (0, 1)}).total) == exact  # one feature has it as it is written
+    with pytest.raises(ValueError, match="per must be 'record' or 'feature', got 'row'"):
+        Policy.of("pm", 3, ranges, per="row")
+
+
 def test_released_subsets_cost_their_largest_members():
     rules = [Rule(ew.Feature(name, 0, 1), "pm", Decimal(e)) for name, e in zip("abc", "132", strict=True)]
     policy = Policy(tuple(rules), Sampling(2))
@@ -257,6 +273,7 @@ def test_a_recommendation_becomes_a_policy():
     )  # fmt: skip
     found = ew.recommend(curves, at_least=0.85, on="worst")
     policy = found.policy(ew.Domain.of({0: (0, 100), 1: (0, 1)}))
+    assert policy == found.policy({0: (0, 100)})  # ranges as `stability` takes them
     assert policy.names == ("x0",)
     assert (policy.rules[0].mechanism, float(policy.rules[0].epsilon)) == (
         found.choice.mechanism,
