@@ -16,7 +16,8 @@ from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised
+from epsworth.mechanisms.density import DensityMechanism
+from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised, unwrapped
 from epsworth.mechanisms.promise import CHECKED
 from epsworth.mechanisms.record import RecordRelease, budgets, record_release, stand_ins, stated
 from epsworth.numerals import short, whole
@@ -298,6 +299,7 @@ def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> l
     """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
     costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
     costs += [CHECKED] if is_brought(release) else []
+    costs += [own.taken] if isinstance(own := unwrapped(release), DensityMechanism) else []
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
 
 
