@@ -35,7 +35,7 @@ def as_policy(policy: Given, table: object = None) -> Policy:
     if isinstance(policy, Policy):
         return policy
     if not isinstance(policy, (str, Path)):
-        raise TypeError(f"policy must be a Policy or the path of its file, got {type(policy).__name__}; give it first")
+        raise TypeError(f"policy must be a Policy or the path of its file, got {type(policy).__name__}; give one")
     return Policy.load(policy)
 
 
