@@ -33,7 +33,7 @@ console.log(JSON.stringify([build / 1000, (performance.now() - start) / 1000 / c
 
 def rows(clock: Clock) -> Iterator[Row]:
     """Yield the import, a client's making, a record of four features, and what a page loads."""
-    policy = ew.Policy.of("pm", "0.5", DOMAIN)
+    policy = ew.Policy.of("pm", "0.5", DOMAIN, per="feature")
     text, records = policy.for_clients(), clock.size(5000, 50)
     client = Client(text)
     with tempfile.TemporaryDirectory() as compiled:

@@ -54,7 +54,7 @@ def _policy(folder: Path) -> Path:
     from epsworth import Domain, Policy
 
     domain = Domain.of({"age": (0, 100), "bmi": (10, 60), "job": ["clerk", "nurse", "other"]})
-    Policy.split("pm", 3, domain, passing=["who"]).save(folder / "policy.toml")
+    Policy.of("pm", 3, domain, passing=["who"]).save(folder / "policy.toml")
     return folder / "policy.toml"
 
 

@@ -65,7 +65,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         domain = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
-        ew.Policy.split("pm", 2, domain, passing=["id", "note"]).save(folder / "policy.toml")
+        ew.Policy.of("pm", 2, domain, passing=["id", "note"]).save(folder / "policy.toml")
         for kind, (full, short, bar) in SIZES.items():
             count = clock.size(full, short)
             _write(folder / f"in.{kind}", count)

@@ -49,7 +49,7 @@ def rows(clock: Clock) -> Iterator[Row]:
         note = f"{shown(took)} / {shown(fitting)}, {count:,} records, {made.copied}, {of}"
         yield Row("tailor", "fitting the forest", took / fitting, BUILT, note)
         part = ew.Domain.of({name: domain[name] for name in sensitive})
-        pm = ew.Policy.split("pm", 2, part, passing=[name for name in public.columns if name not in sensitive])
+        pm = ew.Policy.of("pm", 2, part, passing=[name for name in public.columns if name not in sensitive])
         yield from _client(clock, made.policy, pm, unseen, of)
         yield from _curve(clock, made, unseen[: clock.size(5000, 400)], of)
 

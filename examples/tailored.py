@@ -36,7 +36,7 @@ def main() -> None:
     print(f"labels kept of {len(people)} people: {kept:.3f}; expected {made.kept:.3f}")
 
     # the same epsilon, split over thirty measurements
-    split = ew.perturb(ew.Policy.split("pm", 2, ew.Domain.of(domain)), X[people])
+    split = ew.perturb(ew.Policy.of("pm", 2, ew.Domain.of(domain)), X[people])
     print(f"with pm at 2/30 each: {np.mean(model.predict(split) == model.predict(X[people])):.3f}")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
-    from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, gaussian_sigma
+    from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, density_mechanism, gaussian_sigma
     from epsworth.release import Policy, Receipt, perturb, perturb_file, perturb_files
     from epsworth.release.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
@@ -64,6 +64,7 @@ _HOMES = {
     "FAMILIES": "mechanisms",
     "Mechanism": "mechanisms",
     "PrivacyIndicator": "mechanisms",
+    "density_mechanism": "mechanisms",
     "gaussian_sigma": "mechanisms",
     "Recommendation": "utility.recommendation",
     "recommend": "utility.recommendation",
@@ -120,6 +121,7 @@ __all__ = [
     "as_classifier",
     "ceiling",
     "compose",
+    "density_mechanism",
     "epsilon_needed",
     "gaussian_sigma",
     "load_model",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.extras import needed
 from epsworth.series import series_values
 
 if TYPE_CHECKING:
@@ -33,6 +36,24 @@ def as_frame(table: Any) -> nw.DataFrame[Any]:
         ) from None
     _refuse_twins(columns)
     return frame
+
+
+def frame_of(columns: Mapping[str, Any], why: str) -> Any:
+    """Return a polars data frame of columns; of pandas where that alone is installed.
+
+    Parameters
+    ----------
+    why : str
+        What needs it, where neither is there.
+
+    Examples
+    --------
+    >>> frame_of({"epsilon": [1.0, 2.0]}, "a table").shape
+    (2, 1)
+    """
+    if find_spec("polars") is None and find_spec("pandas") is not None:
+        return import_module("pandas").DataFrame(columns)
+    return needed("polars", "files", why).DataFrame(columns)
 
 
 def refuse_lazy(table: Any) -> None:

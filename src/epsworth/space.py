@@ -263,6 +263,8 @@ class Domain:
         is ``{name: {"lower": 15, "upper": 60, "missing": 27}}``.  An integer key i stands for the unnamed column
         ``x<i>``.
         """
+        if not isinstance(ranges, Mapping):
+            raise TypeError(f"ranges must be a mapping from names to ranges, got {type(ranges).__name__}; give one")
         features = []
         for key, value in ranges.items():
             if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
@@ -373,6 +375,20 @@ def _feature(name: str, entry: object, where: str) -> Feature:
         return Feature(name, **entry)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {str(error).removeprefix(f'feature {name!r}: ')}") from None
+
+
+Ranges = Domain | Mapping[str | int, object] | str | Path
+
+
+def as_domain(domain: Ranges) -> Domain:
+    """Return public ranges as a domain: a mapping is read by `Domain.of`, a path by `Domain.load`."""
+    if isinstance(domain, Domain):
+        return domain
+    if isinstance(domain, (str, Path)):
+        return Domain.load(domain)
+    if not isinstance(domain, Mapping):
+        raise TypeError(f"domain must be a Domain, a mapping or the path of a file, got {type(domain).__name__}")
+    return Domain.of(domain)
 
 
 def unit_domain(names: Sequence[str]) -> Domain:

@@ -26,7 +26,7 @@ POLICY = Policy(
     ),
     passing=Pass(("id",), ("name",)),
 )
-SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"7": (0, 1), "1": (-3, 5), "b": (0, 9)}), sample=2)
+SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"7": (0, 1), "1": (-3, 5), "b": (0, 9)}), per="feature", sample=2)
 SCALED = Policy(SAMPLED.rules, Sampling(1, "scaled"))
 EVERY = {"plain": POLICY, "sampled": SAMPLED, "scaled": SCALED}
 RECORD = {"age": 31, "bmi": 22.5, "t": 0.1, "job": "nurse"}

@@ -245,7 +245,7 @@ def test_weights_beyond_epsilon_are_refused():
 
 
 def test_mechanisms_of_several_words_are_for_tables():
-    policy = Policy.of("laplace_clipped", 1, DOMAIN)
+    policy = Policy.of("laplace_clipped", 1, DOMAIN, per="feature")
     with pytest.raises(ValueError, match=r"features\.age\.mechanism: devices draw from"):
         policy.for_clients()
 

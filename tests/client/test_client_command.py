@@ -48,7 +48,7 @@ def test_the_command_writes_tailored_policies(tmp_path):
 
 def test_nothing_is_written_of_a_policy_that_devices_cannot_run(tmp_path):
     with pytest.raises(ValueError, match="devices draw from"):
-        write_client(Policy.of("laplace_clipped", 1, DOMAIN), tmp_path / "device")
+        write_client(Policy.of("laplace_clipped", 1, DOMAIN, per="feature"), tmp_path / "device")
     with pytest.raises(ValueError, match="vectors must be"):
         write_client(POLICY, tmp_path / "device", 0)
     with pytest.raises(OutputError, match="does not exist"):

@@ -179,7 +179,7 @@ def test_another_order_of_features_or_inputs_is_another_policy():
 
 
 def test_a_weaker_policy_does_not_run_under_an_audited_fingerprint():
-    audited, weaker = (Policy.of("pm", epsilon, DOMAIN) for epsilon in ("0.5", "50"))
+    audited, weaker = (Policy.of("pm", epsilon, DOMAIN, per="feature") for epsilon in ("0.5", "50"))
     text = weaker.for_clients()
     assert Client(text).fingerprint == weaker.fingerprint
     with pytest.raises(ValueError, match=r"^fingerprint: is not that of the content"):
@@ -196,7 +196,7 @@ def test_a_weaker_policy_does_not_run_under_an_audited_fingerprint():
     ],
 )
 def test_spellings_of_one_policy_have_one_fingerprint(spellings):
-    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100), "job": ["clerk", "nurse"]}))
+    policy = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100), "job": ["clerk", "nurse"]}), per="feature")
     text = policy.to_toml()
     stated = next(line for line in text.splitlines(keepends=True) if line.startswith("fingerprint"))
     for spelling in spellings:

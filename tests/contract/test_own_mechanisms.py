@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -151,3 +152,94 @@ def test_what_is_no_law_is_refused():
 def test_it_is_told_and_families_of_the_package_are_not_checked_again():
     assert f"mine: {CHECKED}" in ask(brought("pm")).notes
     assert not any(CHECKED in note for note in ask(lambda epsilon: FAMILIES["pm"](epsilon / 2)).notes)
+
+
+def laplace(y, x, epsilon, loss=1.0):
+    """Noise conditioned on [0, 1], at ``loss`` times the epsilon that is asked for."""
+    rate = loss * epsilon / 2
+    return np.exp(-rate * np.abs(y - x)) * rate / (2 - np.exp(-rate * x) - np.exp(-rate * (1 - x)))
+
+
+def window(y, x, epsilon, ratio):
+    """A window about x, snapped into [0, 1], that is ``ratio`` times as likely as the rest."""
+    start = np.clip(x - 0.125, 0, 0.75)
+    inside = (y >= start) & (y < start + 0.25)
+    return np.where(inside, ratio, 1.0) / (0.25 * ratio + 0.75)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.cases(3)
+def test_a_density_has_the_law_of_its_histogram(epsilon):
+    """Compared with the closed form of the same noise, from which cells differ by their width at most."""
+    own, known = ew.density_mechanism(laplace)(epsilon), FAMILIES["bounded_laplace"]
+    x = np.array([[0.0], [0.2], [0.77], [1.0]])
+    law, edges = own.law(x), np.linspace(0, 1, 129)
+    rate = epsilon / 2
+    total = (2 - np.exp(-rate * x) - np.exp(-rate * (1 - x))) / rate
+    below = np.where(
+        edges < x,
+        (np.exp(-rate * np.maximum(x - edges, 0)) - np.exp(-rate * x)) / rate,
+        (2 - np.exp(-rate * x) - np.exp(-rate * np.maximum(edges - x, 0))) / rate,
+    )
+    np.testing.assert_allclose(law.cdf(edges), below / total, atol=1e-5)
+    np.testing.assert_array_equal(law.mass(-np.inf, np.inf), np.ones((4, 1)))
+    np.testing.assert_array_equal(law.cell_masses(edges).sum(axis=-1), np.ones((4, 1)))
+    middles = (np.arange(5120) + 0.5) / 5120
+    np.testing.assert_allclose(law.pdf(middles).mean(axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(law.mean()[:, 0], (law.pdf(middles) * middles).mean(axis=1), atol=1e-7)
+    np.testing.assert_allclose(
+        law.var()[:, 0], (law.pdf(middles) * middles**2).mean(axis=1) - law.mean()[:, 0] ** 2, atol=1e-6
+    )
+    u = np.linspace(0.001, 0.999, 97)
+    np.testing.assert_allclose(law.cdf(law.from_uniform(u)), np.broadcast_to(u, (4, 97)), atol=1e-12)
+    assert own.guarantee == known(epsilon).guarantee
+
+
+def test_a_density_answers_with_bounds_that_hold():
+    curves = ask(ew.density_mechanism(laplace), [0.5, 4.0])
+    for e, epsilon in enumerate((0.5, 4.0)):
+        truth = float(ew.density_mechanism(laplace)(epsilon).law(0.8).mass(0.5, 1))
+        assert curves.lower[0, e, 0] <= truth <= curves.upper[0, e, 0]
+    assert f"mine: {CHECKED}" in curves.notes
+    assert any("constant on each of 512 cells" in note for note in curves.notes)
+
+
+def test_a_density_that_tells_more_than_epsilon_is_refused():
+    with pytest.raises(ValueError, match=r"an output is 1475 times as likely from input .* and e\^epsilon is 2.718"):
+        ask(ew.density_mechanism(partial(window, ratio=1475.0)))
+    with pytest.raises(ValueError, match=r"an output is 2\.9 times as likely"):
+        ask(ew.density_mechanism(partial(window, ratio=2.9)))
+    assert ask(ew.density_mechanism(partial(window, ratio=2.7))).lower.shape == (1, 1, 1)
+    with pytest.raises(ValueError, match="tells more than it says"):
+        ask(ew.density_mechanism(partial(laplace, loss=2.2)))
+
+
+def test_a_function_that_is_no_density_is_one_sentence():
+    for density, says in (
+        (lambda y, x, epsilon: np.full(np.broadcast_shapes(y.shape, x.shape), 2.0), "not add up to 1 .* it is 2; div"),
+        (lambda y, x, epsilon: 1.5 - 3 * (y > 0.5), "negative, infinite or none"),
+        (lambda y, x, epsilon: y * np.nan, "negative, infinite or none"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ask(ew.density_mechanism(density))
+    with pytest.raises(TypeError, match="density must be a function of y, x and epsilon, got 'pm'"):
+        ask(ew.density_mechanism("pm"))
+    with pytest.raises(ValueError, match=r"upper \(0\) is not above lower \(1\)"):
+        ask(ew.density_mechanism(laplace, output=(1, 0)))
+
+
+def test_a_refusal_of_a_density_shows_no_private_value():
+    """Wrong at one value that none of the public inputs is: only whoever has it could be told."""
+    own = ew.density_mechanism(lambda y, x, epsilon: np.where(x == 0.123456, 2.0, 1.0) + 0 * y)(1.0)
+    with pytest.raises(ValueError, match="does not add up to 1") as told:
+        own.law([0.5, 0.123456])
+    assert "0.12" not in str(told.value)
+    assert "2" not in str(told.value)
+
+
+def test_outputs_may_lie_beyond_the_inputs():
+    own = ew.density_mechanism(lambda y, x, epsilon: np.where(np.abs(y - x) <= 1, 0.5, 0.0), output=(-1, 2))
+    law = own(1.0).law([0.0, 0.5])
+    np.testing.assert_allclose(law.mass(-1, 0), [0.5, 0.25], atol=1e-3)
+    with pytest.raises(ValueError, match="possible from input"):
+        ask(own)

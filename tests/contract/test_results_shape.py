@@ -46,7 +46,7 @@ def utility():
 
 
 def released():
-    policy = ew.Policy.of("krr:k=3", 1.0, DOMAIN)
+    policy = ew.Policy.of("krr:k=3", 1.0, DOMAIN, per="feature")
     yield "Policy", policy
     yield "Audit", release.audit_policy(policy)
     sampler = np.random.default_rng(0).laplace

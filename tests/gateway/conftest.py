@@ -111,7 +111,7 @@ def _own_state(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def policy():
     domain = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "job": ["clerk", "nurse", "other"]})
-    return ew.Policy.split("pm", 3, domain, passing=["sex"])
+    return ew.Policy.of("pm", 3, domain, passing=["sex"])
 
 
 @pytest.fixture

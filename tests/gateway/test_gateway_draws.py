@@ -23,7 +23,7 @@ from epsworth.release.tables import Perturbation
 def test_draws_follow_the_kernel(opened, upstream):
     """False alarm: 1e-6 for each of two features."""
     domain = ew.Domain.of({"dose": (0, 7), "job": ["clerk", "nurse", "other"]})
-    policy = ew.Policy.of("krr:k=8", "1.5", domain)
+    policy = ew.Policy.of("krr:k=8", "1.5", domain, per="feature")
     client = opened(policy=policy, most_records=20_000)
     assert client.post("/predict", json=[{"dose": 2, "job": "nurse"}] * 20_000).status_code == 200
     for rule, true, values in zip(policy.rules, (2, 1), (range(8), ("clerk", "nurse", "other")), strict=True):
@@ -58,7 +58,7 @@ def test_requests_that_wait_together_are_drawn_like_one_table(policy):
 
 def test_no_two_requests_share_a_draw(opened, upstream, policy):
     """False alarm: below 1e-8 (three numbers of 2^16 each, 320 requests)."""
-    fine = ew.Policy.split("pm", 3, ew.Domain.of(dict.fromkeys("abc", (0, 1))))
+    fine = ew.Policy.of("pm", 3, ew.Domain.of(dict.fromkeys("abc", (0, 1))))
     client = opened(policy=fine)
     with ThreadPoolExecutor(8) as threads:
         sent = [{"a": 0.5, "b": 0.5, "c": 0.5}]
@@ -69,7 +69,7 @@ def test_no_two_requests_share_a_draw(opened, upstream, policy):
 
 def test_a_gateway_of_its_own_has_no_seed(opened, upstream):
     """False alarm: below 1e-12."""
-    fine = ew.Policy.split("pm", 3, ew.Domain.of(dict.fromkeys("abc", (0, 1))))
+    fine = ew.Policy.of("pm", 3, ew.Domain.of(dict.fromkeys("abc", (0, 1))))
     for _ in range(2):
         np.random.seed(0)  # noqa: NPY002
         opened(policy=fine).post("/predict", json=[{"a": 0.5, "b": 0.5, "c": 0.5}])

@@ -116,7 +116,7 @@ def test_the_same_draw_leaves_for_a_person_whatever_the_record_holds(opened, ups
 
 
 def test_a_draw_under_one_policy_does_not_leave_under_another(ledger):
-    coarse, fine = (ew.Policy.split("pm", epsilon, ew.Domain.of({"age": (0, 100)})) for epsilon in ("0.1", 9))
+    coarse, fine = (ew.Policy.of("pm", epsilon, ew.Domain.of({"age": (0, 100)})) for epsilon in ("0.1", 9))
     first, second = (People(Settings(one, "http://m", **ledger, same=True)) for one in (coarse, fine))
     assert first.keep([(["jane"], [(31,)])]) == [[(31,)]]
     assert second.keep([(["jane"], [(62,)])]) == [[(62,)]]
@@ -143,7 +143,7 @@ def test_workers_share_one_budget(opened, upstream, ledger):
 
 def test_charges_under_another_policy_count_exactly(ledger, policy):
     one = Settings(policy, "http://m", **ledger)
-    tenth = Settings(ew.Policy.split("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, budget="3.3")
+    tenth = Settings(ew.Policy.of("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, budget="3.3")
     assert People(one).charge([["jane"]]) == [True]
     people = People(tenth)
     assert people.charge([["jane"]] * 4) == [True, True, True, False]
@@ -151,7 +151,7 @@ def test_charges_under_another_policy_count_exactly(ledger, policy):
 
 
 def test_deltas_have_a_budget(ledger):
-    policy = ew.Policy.split("gaussian_clipped:delta=0.00001", 1, ew.Domain.of({"age": (0, 1)}))
+    policy = ew.Policy.of("gaussian_clipped:delta=0.00001", 1, ew.Domain.of({"age": (0, 1)}))
     with pytest.raises(ValueError, match="delta_budget"):
         Settings(policy, "http://m", **ledger, budget="9")
     enough = 2.5 * policy.guarantee.delta

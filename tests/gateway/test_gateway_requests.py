@@ -39,7 +39,7 @@ def test_released_values_lie_on_the_public_grid(opened, upstream, record, policy
 
 def test_columns_of_one_tensor(opened, upstream, column):
     domain = ew.Domain.of({"age": (0, 100), "bmi": (10, 60)})
-    policy = ew.Policy.split("pm", 2, domain, passing=["sex"])
+    policy = ew.Policy.of("pm", 2, domain, passing=["sex"])
     client = opened(policy=policy, tensors={"x": ("age", "sex", "bmi")})
     tensor = {"name": "x", "shape": [2, 3], "datatype": "INT64", "data": [[31, 0, 22], [64, 1, 30]]}
     assert client.post(INFER, json={"inputs": [tensor]}).status_code == 200
@@ -50,7 +50,7 @@ def test_columns_of_one_tensor(opened, upstream, column):
 
 
 def test_requests_may_name_the_columns_of_a_declared_tensor(opened, upstream):
-    client = opened(tensors={"x": ()}, policy=ew.Policy.split("pm", 2, ew.Domain.of({"age": (0, 9), "bmi": (0, 9)})))
+    client = opened(tensors={"x": ()}, policy=ew.Policy.of("pm", 2, ew.Domain.of({"age": (0, 9), "bmi": (0, 9)})))
     tensor = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
     assert "columns" in client.post(INFER, json={"inputs": [tensor]}).json()["error"]
     named = tensor | {"parameters": {"columns": ["bmi", "age"], "note": "31.25"}}
@@ -72,7 +72,7 @@ def test_records_that_are_objects(opened, upstream, container):
 
 
 def test_a_policy_that_samples_leaves_the_rest_null(opened, upstream):
-    policy = ew.Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b"]}), sample=1)
+    policy = ew.Policy.of("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b"]}), sample=1)
     client = opened(policy=policy)
     assert client.post("/predict", json=[{"age": 31, "job": "a"}] * 50).status_code == 200
     assert all(sum(value is None for value in record.values()) == 1 for record in upstream.last)
@@ -117,7 +117,7 @@ ODD = [None, True, 0, 1.5, "", "x", [], {}, ["FP64"], {"FP64": 1}, [["age"]], [{
 @pytest.mark.parametrize("member", ["name", "shape", "datatype", "data", "columns"])
 def test_members_of_another_kind_are_refused_by_name(opened, upstream, member):
     domain = ew.Domain.of({"age": (0, 100), "bmi": (10, 60)})
-    client = opened(policy=ew.Policy.split("pm", 2, domain), tensors={"t": ()})
+    client = opened(policy=ew.Policy.of("pm", 2, domain), tensors={"t": ()})
     for odd in ODD:
         tensor = {"name": "t", "shape": [1, 2], "datatype": "FP64", "data": [31, 22]}
         tensor["parameters"] = {"columns": ["age", "bmi"]}

@@ -199,7 +199,7 @@ import numpy as np
 from epsworth import Domain, Policy, perturb
 from epsworth.client import Client
 from epsworth.release import Ledger, perturb_file, perturb_files
-Policy.of("pm", 1, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8, passing=["id"]).save("policy.toml")
+Policy.of("pm", 2, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8, passing=["id"]).save("policy.toml")
 policy = Policy.load("policy.toml")
 assert set(perturb(policy, {"age": 31, "job": "a"})) == {"age", "job"}
 assert set(Client(policy.for_clients()).perturb({"age": 31, "job": "a"})) == {"age", "job"}

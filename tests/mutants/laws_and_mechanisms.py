@@ -116,3 +116,12 @@ def ceiling_of_one_label_more(original):
 )
 def promises_believed(original):
     return lambda name, mechanism: None
+
+
+@mutant(
+    "epsworth.mechanisms.family.is_brought",
+    claim="a mechanism made of somebody's density is checked as one that somebody brings",
+    test="tests/contract/test_own_mechanisms.py::test_a_density_that_tells_more_than_epsilon_is_refused",
+)
+def densities_believed(original):
+    return lambda release: original(release) and type(release).__module__.split(".")[0] != "epsworth"

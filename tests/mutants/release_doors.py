@@ -17,6 +17,15 @@ TAILORED_DOORS = "tests/release/test_tailored_doors.py"
 
 
 @mutant(
+    "epsworth.release.policy._shares",
+    claim="an epsilon is that of a record, unless a word says that it is that of every feature",
+    test="tests/release/test_policy.py::test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise",
+)
+def every_feature_has_the_epsilon(original):
+    return lambda epsilon, features, per, sample: original(epsilon, features, "feature", sample)
+
+
+@mutant(
     "epsworth.release.policy.Policy.total",
     claim="a policy's stated total covers any features that are released together",
     test=f"{POLICY}::test_the_promise_is_at_most_the_stated_total",

@@ -45,7 +45,9 @@ AGE = Domain.of({"x0": (0, 100)})
 @pytest.mark.slow
 def test_our_policies_pass(mechanism, bits):
     """False alarm: 1e-6 each (`Audit.false_alarm`)."""
-    audit = audit_policy(Policy.of(mechanism, "0.7", Domain.of({"x0": (-3, 4), "smoker": ["no", "yes"]}), bits=bits))
+    audit = audit_policy(
+        Policy.of(mechanism, "0.7", Domain.of({"x0": (-3, 4), "smoker": ["no", "yes"]}), per="feature", bits=bits)
+    )
     assert audit.passed, str(audit)
     first = audit.features[0]
     assert 0 < first.found <= first.quoted <= 0.7
@@ -213,7 +215,7 @@ def test_a_seeded_release_is_caught():
 @pytest.mark.slow
 def test_draws_fail_where_chance_is_below_its_share_of_the_false_alarm(more, monkeypatch):
     """998/1000 of 1e-6 are for draws: divided over 2 features, 3 inputs and 32 groups, half of it on either side."""
-    policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), bits=8)
+    policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), per="feature", bits=8)
     groups, side = Rows(policy.rules[0].kernel).groups, 0.998e-6 / 2 / 3 / CELLS / 2
 
     def draw(column, inputs, words=None):
@@ -237,7 +239,7 @@ def test_draws_fail_where_chance_is_below_its_share_of_the_false_alarm(more, mon
 
 @pytest.mark.slow
 def test_a_record_quoted_below_its_sum_is_caught():
-    policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), bits=4)
+    policy = Policy.of("pm", "1", Domain.of({"x0": (0, 1), "x1": (0, 1)}), per="feature", bits=4)
     policy.__dict__["guarantee"] = policy.rules[0].kernel.guarantee
     assert faults(policy) == {"record"}
 
@@ -623,7 +625,9 @@ def test_equal_draws_that_chance_explains_are_no_fault():
 def command(cli, tmp_path, monkeypatch):
     """Audit in a folder with a policy and samplers."""
     monkeypatch.chdir(tmp_path)
-    Policy.of("pm", "1", Domain.of({"age": (0, 100), "smoker": ["no", "yes"]}), bits=8).save("policy.toml")
+    Policy.of("pm", "1", Domain.of({"age": (0, 100), "smoker": ["no", "yes"]}), per="feature", bits=8).save(
+        "policy.toml"
+    )
     (tmp_path / "mine_audited.py").write_text(
         "import secrets\nimport numpy as np\nrng = np.random.default_rng(7)\n"
         "def bad(x):\n    return x + rng.laplace(size=x.shape)\n"

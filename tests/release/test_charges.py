@@ -253,11 +253,13 @@ def test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated(m
 def test_the_price_of_a_record_is_that_of_its_features_together():
     """A tenth is charged as one, and not as the float above it."""
     ages = ew.Domain.of({"age": (0, 100), "sick": (0, 1), "job": ["a", "b"]})
-    assert price_of(Policy.of("krr:k=2", "0.1", ages)) == (Fraction(3, 10), 0)
+    assert price_of(Policy.of("krr:k=2", "0.1", ages, per="feature")) == (Fraction(3, 10), 0)
     assert price_of(Policy.of("krr:k=2", {"age": "0.1", "sick": "0.3", "job": "0.2"}, ages, sample=2))[0] <= Fraction(
         1, 2
     )
-    several = Policy.of("gaussian_clipped:delta=0.1", 1, ew.Domain.of({"age": (0, 100), "sick": (0, 1)}), bits=4)
+    several = Policy.of(
+        "gaussian_clipped:delta=0.1", 1, ew.Domain.of({"age": (0, 100), "sick": (0, 1)}), per="feature", bits=4
+    )
     epsilon, delta = price_of(several)
     assert epsilon <= several.total
     assert 0 < delta <= Fraction(several.guarantee.delta)

@@ -279,7 +279,9 @@ def test_results_are_printed_shown_and_saved_alike(place):
 @pytest.mark.cases(1)
 def test_a_columns_name_is_read_to_the_letter(name, kind, place):
     """Some functions of engines take such names for patterns: they would release other columns, or none."""
-    policy = Policy.of("krr:k=101", 200, ew.Domain.of({name: ["x", "y"], "z": (0, 100)}))  # keeps, but for e^-200
+    policy = Policy.of(
+        "krr:k=101", 200, ew.Domain.of({name: ["x", "y"], "z": (0, 100)}), per="feature"
+    )  # keeps, but for e^-200
     policy = replace(policy, passing=Pass(columns=("abc",), drop=("secret", "another")))
     table = pl.DataFrame({"abc": [1, 2], "secret": [7, 8], name: pl.Series(["x", "y"], dtype=kind), "z": [3, 4]})
     expected = {"abc": [1, 2], name: ["x", "y"], "z": [3.0, 4.0]}

@@ -31,10 +31,10 @@ BESIDE = ("c0", "c1", "c2")
 AGE = Policy(
     (Rule(ew.Feature("age", 0, 100_000), "pm", Decimal(1), bits=8),), passing=Pass(("note", "id", *BESIDE), text=BESIDE)
 )
-POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"])
+POLICY = Policy.of("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), passing=["id", "note"])
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in
 KEEPING = replace(
-    Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]})),
+    Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), per="feature"),
     passing=Pass(("a", "b", "id", "note"), text=("a", "b", "note")),
 )
 
@@ -305,7 +305,7 @@ def test_declared_missing_words_stay_missing(text, release):
 
 def test_categories_are_read_as_numbers_and_truths_too(release):
     domain = ew.Domain.of({"n": {"categories": [1, 2]}, "t": [True, False]})
-    given = Policy.of("krr", 200, domain)
+    given = Policy.of("krr", 200, domain, per="feature")
     assert release("n,t\n1.0,True\n 2 ,false\n1e0,true\n", policy=given) == b"n,t\n1,true\n2,false\n1,true\n"
 
 

@@ -15,7 +15,7 @@ from epsworth.release import Pass, Policy, perturb_file
 from epsworth.release.transformer import Perturb
 
 SAID = "57319"
-PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100), "job": ["clerk", "nurse"]}), bits=4)
+PLAIN = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100), "job": ["clerk", "nurse"]}), per="feature", bits=4)
 SECOND = Policy(PLAIN.rules, passing=Pass(("city",)))
 ARRAYS = Policy.of("pm", 1, ew.Domain.of({0: (0, 100)}), bits=4)
 

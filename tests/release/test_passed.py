@@ -24,7 +24,7 @@ from epsworth.release.transformer import Perturb
 from tailored import policy as tailored
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
-PLAIN = Policy.of("pm", "1", PEOPLE, bits=4)
+PLAIN = Policy.of("pm", "1", PEOPLE, per="feature", bits=4)
 POLICY = Policy(PLAIN.rules, passing=Pass(("id", "city"), ("name",), ("city",)))
 ROWS = {"name": ["Ada", "Bob"], "age": [31.0, 62.0], "id": [7, 8], "job": ["a", "c"]}
 TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": lambda rows: pl.DataFrame(rows).to_arrow()}

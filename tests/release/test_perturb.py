@@ -20,14 +20,16 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 import epsworth as ew
 from epsworth.exact.testing import ReplayableWords
-from epsworth.release import Pass, Policy, Rule, Sampling, perturb
+from epsworth.release import Pass, Policy, Rule, Sampling, audit_policy, perturb
+from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
-POLICY = Policy.split("pm", 2, PEOPLE, passing=["id", "note"])
+POLICY = Policy.of("pm", 2, PEOPLE, passing=["id", "note"])
 AGES = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["id", "note", "job"])
 TABLE = pd.DataFrame(
     {"id": [7, 8, 9], "age": [10, 120, -3], "note": ["x", None, "z"], "job": ["a", "b", "c"]},
@@ -55,7 +57,7 @@ def test_tables_come_back_as_they_came(kind):
 
 
 def test_arrays_come_back_as_arrays():
-    policy = Policy.of("krr:k=11", 1, ew.Domain.of({1: (0, 10), 2: ["p", "q"]}), passing=["x0"])
+    policy = Policy.of("krr:k=11", 1, ew.Domain.of({1: (0, 10), 2: ["p", "q"]}), per="feature", passing=["x0"])
     table = np.array([[1.5, 3, "p"], [2.5, 99, "q"]], dtype=object)
     released = perturb(policy, table)
     assert released[:, 0].tolist() == [1.5, 2.5]
@@ -65,7 +67,7 @@ def test_arrays_come_back_as_arrays():
 
 
 def test_categorical_types_are_kept_and_no_width():
-    policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}))
+    policy = Policy.of("krr", 1, ew.Domain.of({"c": [3, 1, 2], "k": ["u", "v"]}), per="feature")
     table = pl.DataFrame(
         {"c": pl.Series([1, 2, 3], dtype=pl.Int8), "k": pl.Series(["u", "v", "u"], dtype=pl.Categorical)}
     )
@@ -213,7 +215,7 @@ def test_any_table_is_perturbed_or_refused_with_a_sentence(rows):
         np.array([[*row, 1] for row in rows], dtype=object),
         pd.DataFrame([[*row, 1] for row in rows], columns=["x0", "x1", "x2"], dtype=object),
     ):
-        policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 1), 1: ["a", True, 0.5]}))
+        policy = Policy.of("pm", 1, ew.Domain.of({0: (0, 1), 1: ["a", True, 0.5]}), per="feature")
         sentence, released = "", None
         try:
             released = perturb(policy, table)
@@ -249,13 +251,72 @@ def test_the_transformer_in_a_pipeline(tmp_path):
     model = make_pipeline(clone(step), LogisticRegression()).fit(numeric, [0, 1, 0])
     assert model.predict(numeric).shape == (3,)
     loaded = ew.Perturb(tmp_path / "policy.toml").fit(TABLE)
-    assert loaded.policy_.fingerprint == POLICY.fingerprint
     assert loaded.get_feature_names_out().tolist() == TABLE.columns.tolist()
     assert "random_state" not in loaded.get_params()
     with pytest.raises(ValueError, match="reorder the columns"):
         loaded.transform(TABLE[["age", "id", "note", "job"]])
     with pytest.raises(ValueError, match="lacks the column 'job'"):
         ew.Perturb(POLICY).fit(numeric)
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "lists"])
+def test_the_transformer_needs_no_fit(kind, tmp_path):
+    policy = Policy.of("krr:k=11", 200, {0: (0, 10)}, passing=["x1"])  # keeps values, but with probability e^-200
+    policy.save(tmp_path / "policy.toml")
+    rows = [[3.0, 7.0], [10.0, 8.0]]
+    table = {"frame": pd.DataFrame(rows, columns=["x0", "x1"]), "array": np.array(rows), "lists": rows}[kind]
+    for policy_or_path in (policy, tmp_path / "policy.toml", str(tmp_path / "policy.toml")):
+        step = clone(ew.Perturb(policy_or_path))
+        assert np.asarray(step.transform(table)).tolist() == rows
+        check_is_fitted(step)
+        assert not [name for name in vars(step) if name.endswith("_")]  # nothing is kept of what it saw
+        assert step.get_feature_names_out(["x0", "x1"]).tolist() == ["x0", "x1"]
+        assert make_pipeline(step).transform(table) is not None
+        with pytest.raises(ValueError, match="no table was seen yet"):
+            step.get_feature_names_out()
+
+
+def test_arguments_in_the_wrong_order_are_said_to_be(tmp_path):
+    (tmp_path / "table.csv").write_text("id,age\n1,2\n")
+    policy = Policy.of("pm", 1, {"age": (0, 100)}, passing=["id"])
+    policy.save(tmp_path / "policy.toml")
+    out, source = tmp_path / "out.csv", tmp_path / "table.csv"
+    for table, door in [
+        *((table, perturb) for table in (TABLE, np.ones((2, 2)), {"age": 3}, [[1, 2]])),
+        *((table, lambda X, given: ew.Perturb(X).transform(given)) for table in (TABLE, np.ones((2, 2)))),
+        *((table, lambda X, given: ew.perturb_file(X, given, out)) for table in (source, str(source))),
+        *((table, lambda X, given: ew.perturb_files(X, given, tmp_path / "out")) for table in (tmp_path, [source])),
+    ]:
+        for told in (policy, tmp_path / "policy.toml"):
+            with pytest.raises(TypeError, match="give the policy first, then the table"):
+                door(table, told)
+    assert not out.exists()
+    with pytest.raises(TypeError, match="policy must be a Policy or the path of its file, got int"):
+        perturb(3, TABLE)
+    with pytest.raises(TypeError, match="then epsilon, then the domain; change the order"):
+        Policy.of({"age": (0, 100)}, "pm", 1)
+    with pytest.raises(TypeError, match="domain must be a Domain, a mapping or the path of a file, got int"):
+        Policy.of("pm", {"age": 1}, 1)
+
+
+def test_doors_take_a_policy_or_its_path(tmp_path):
+    policy = Policy.of("pm", 1, {"age": (0, 100)}, bits=4, passing=["id"])
+    path = tmp_path / "policy.toml"
+    policy.save(path)
+    (tmp_path / "table.csv").write_text("id,age\n1,2\n")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "a.csv").write_text("id,age\n1,2\n")
+    for told in (path, str(path)):
+        out = tmp_path / type(told).__name__
+        out.mkdir()
+        assert perturb(told, TABLE[["id", "age"]])["id"].tolist() == TABLE["id"].tolist()
+        assert perturb(told, {"id": 1, "age": 3})["id"] == 1
+        made = out / "out.csv"
+        assert ew.perturb_file(told, tmp_path / "table.csv", made, ledger=out / "a").policy == policy.fingerprint
+        many = ew.perturb_files(told, tmp_path / "parts", out / "out", ledger=out / "b")
+        assert many.policy == policy.fingerprint
+        assert audit_policy(told).policy == policy.fingerprint
+        assert client_files(told, 2)["policy.json"] == policy.for_clients()
 
 
 NESTED = {

@@ -22,7 +22,7 @@ from epsworth.guarantees import compose
 from epsworth.release import Policy, Rule, Sampling
 
 PEOPLE = ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]})
-TEXT = Policy.split("pm", "2", PEOPLE).to_toml()
+TEXT = Policy.of("pm", "2", PEOPLE).to_toml()
 
 decimals = st.decimals("0.01", "20", places=3)
 numbers = st.floats(-1e6, 1e6).map(lambda x: round(x, 3))
@@ -82,18 +82,20 @@ def test_the_promise_covers_any_features_that_are_released_together():
 def test_numbers_are_the_texts_they_were_written_as():
     policy = Policy.from_toml(TEXT.replace("epsilon = 1.0", "epsilon = 0.1").replace(fingerprint_line(TEXT), ""))
     assert [rule.kernel.epsilon for rule in policy.rules] == [Fraction(1, 10)] * 2  # the float 0.1 is larger
-    written = {Policy.of("pm", epsilon, PEOPLE).fingerprint for epsilon in ("1", 1, 1.0, "1.00", Decimal("1.0"))}
+    written = {
+        Policy.of("pm", epsilon, PEOPLE, per="feature").fingerprint for epsilon in ("1", 1, 1.0, "1.00", Decimal("1.0"))
+    }
     assert len(written) == 1
 
 
 def test_a_policy_does_not_follow_the_ambient_decimal_context():
     given = {"age": "1.23456", "job": "0.300000000000000000000000000007"}
     usual = Policy.of("pm", given, PEOPLE)
-    split = Policy.split("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1))))
+    split = Policy.of("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1))))
     assert usual.total == Decimal("1.534560000000000000000000000007")  # more digits than any default keeps
     with localcontext(prec=3, rounding="ROUND_DOWN", capitals=0, traps=[Inexact, FloatOperation]):
         here = Policy.of("pm", given, PEOPLE)
-        assert Policy.split("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1)))) == split
+        assert Policy.of("pm", "1", ew.Domain.of(dict.fromkeys("abc", (0, 1)))) == split
         assert (str(here.total), here.fingerprint, str(here)) == (str(usual.total), usual.fingerprint, str(usual))
         assert Policy.from_toml(usual.to_toml()) == usual
         assert here.guarantee == usual.guarantee
@@ -126,8 +128,8 @@ def test_an_approximate_policy_survives_its_file(delta):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Policy.split("pm", 1, PEOPLE, sample=0), "sample.features: must be a whole number from 1 to 2, got 0"),
-        (lambda: Policy(Policy.of("pm", 1, PEOPLE).rules * 2), "two rules for 'age'"),
+        (lambda: Policy.of("pm", 1, PEOPLE, sample=0), "sample.features: must be a whole number from 1 to 2, got 0"),
+        (lambda: Policy(Policy.of("pm", 1, PEOPLE, per="feature").rules * 2), "two rules for 'age'"),
         (lambda: Policy.of("krr", 1, ew.Domain.of({"day": [date(2020, 1, 1), date(2020, 1, 2)]})), "as a text"),
     ],
 )
@@ -143,9 +145,25 @@ def fingerprint_line(text):
 def test_a_split_never_exceeds_its_total():
     domain = ew.Domain.of(dict.fromkeys("abc", (0, 1)))
     for total in ("1", "0.1", "2.5", "7"):
-        policy = Policy.split("pm", total, domain)
+        policy = Policy.of("pm", total, domain)
         assert Fraction(policy.total) <= Fraction(total)
         assert Fraction(policy.total) > Fraction(total) * (1 - Fraction(1, 10**9))
+
+
+def test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise(tmp_path):
+    ranges = {"a": (0, 1), "b": (0, 2), "c": ["x", "y"]}
+    ew.Domain.of(ranges).save(tmp_path / "ranges.toml")
+    for domain in (ranges, ew.Domain.of(ranges), tmp_path / "ranges.toml", str(tmp_path / "ranges.toml")):
+        assert Policy.of("pm", 3, domain).total == 3
+        assert [rule.epsilon for rule in Policy.of("pm", 3, domain).rules] == [1, 1, 1]
+        assert [rule.epsilon for rule in Policy.of("pm", 3, domain, per="feature").rules] == [3, 3, 3]
+        assert Policy.of("pm", 3, domain, sample=2).total == 3  # two of three are sent, at 1.5 each
+        assert Policy.of("pm", 3, domain, per="feature", sample=2).total == 6
+        assert Policy.of("pm", {"a": 1, "b": 2, "c": "0.5"}, domain).total == Decimal("3.5")
+    exact = "0.1234567890123456789"
+    assert str(Policy.of("pm", exact, {"a": (0, 1)}).total) == exact  # one feature has it as it is written
+    with pytest.raises(ValueError, match="per must be 'record' or 'feature', got 'row'"):
+        Policy.of("pm", 3, ranges, per="row")
 
 
 def test_released_subsets_cost_their_largest_members():
@@ -255,6 +273,7 @@ def test_a_recommendation_becomes_a_policy():
     )  # fmt: skip
     found = ew.recommend(curves, at_least=0.85, on="worst")
     policy = found.policy(ew.Domain.of({0: (0, 100), 1: (0, 1)}))
+    assert policy == found.policy({0: (0, 100)})  # ranges as `stability` takes them
     assert policy.names == ("x0",)
     assert (policy.rules[0].mechanism, float(policy.rules[0].epsilon)) == (
         found.choice.mechanism,
@@ -274,7 +293,7 @@ def test_policies_are_written_as_toml_alone(cli, tmp_path, monkeypatch):
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert "a policy is a TOML file; let its name end in .toml" in err
         with pytest.raises(ValueError, match="a policy is a TOML file"):
-            Policy.of("pm", 1, PEOPLE).save(name)
+            Policy.of("pm", 1, PEOPLE, per="feature").save(name)
     assert [path.name for path in tmp_path.iterdir()] == ["curves.json"]
     assert cli("recommend", "curves.json", "--at-least", "0.5", "--policy", "policy.toml")[0] == 0
     assert Policy.load("policy.toml").names == ("x0",)

@@ -11,7 +11,7 @@ import pytest
 from epsworth import Domain, Policy
 from epsworth.release.policy_text import check_text
 
-TEXT = Policy.of("pm", "1", Domain.of({"age": (0, 100), "s": ["no", "yes"]}), bits=8).to_toml()
+TEXT = Policy.of("pm", "1", Domain.of({"age": (0, 100), "s": ["no", "yes"]}), per="feature", bits=8).to_toml()
 PIECES = [
     "[",
     "]",
@@ -79,7 +79,7 @@ def test_no_letter_is_looked_at_more_than_a_few_times(text):
 
 def test_names_and_texts_may_be_longer_than_numbers():
     domain = Domain.of({"9" * 41: (0, 1), "s": ["1" * 41, "no"]})
-    policy = Policy.of("pm", "1", domain, bits=2)
+    policy = Policy.of("pm", "1", domain, per="feature", bits=2)
     assert Policy.from_toml(policy.to_toml()).fingerprint == policy.fingerprint
 
 

@@ -30,10 +30,10 @@ from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
-POLICY = Policy.split("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}), passing=["id"])
+POLICY = Policy.of("pm", 2, ew.Domain.of({"age": (0, 100), "job": ["a", "b", "c"]}), passing=["id"])
 # at epsilon 200 an input is kept but with probability e^-200: what comes out must be what went in, to the byte
 KEEPING = replace(
-    Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]})),
+    Policy.of("krr:k=101", 200, ew.Domain.of({"age": (0, 100), "job": ["a", 'b,"', "ü"]}), per="feature"),
     passing=Pass(("note", "other", "x", "n", "é\u2028"), text=("note", "other")),
 )
 
@@ -189,7 +189,7 @@ def test_the_same_records_are_refused_unless_told(tmp_path):
     assert (tmp_path / "out.csv").read_text() == released
     second = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out2.csv", again=True)
     assert (second.times_before, second.epsilon_so_far) == (1, pytest.approx(4))
-    other = Policy.split("sw", 1, ew.Domain.of({"age": (0, 100)}), passing=["job"])
+    other = Policy.of("sw", 1, ew.Domain.of({"age": (0, 100)}), passing=["job"])
     assert perturb_file(other, tmp_path / "in.csv", tmp_path / "out3.csv").epsilon_so_far == pytest.approx(5)
     assert len(Ledger().runs()) == 3
 

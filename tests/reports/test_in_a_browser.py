@@ -57,7 +57,7 @@ PLAIN = {name: (lambda name=name: ew.reports.report_document(document(name))) fo
     for name in ("noise", "privatize", "profile", "learnt")
 }
 DOMAIN = ew.Domain.of({"age": (0, 120), "bmi": {"lower": 10, "upper": 60, "points": 21}, "sex": ["f", "m"]})
-POLICY = ew.Policy.of("pm", "1.5", DOMAIN)
+POLICY = ew.Policy.of("pm", "1.5", DOMAIN, per="feature")
 PLAIN |= {
     "policy": lambda: ew.reports.report(POLICY),
     "weak policy": lambda: ew.reports.report(

@@ -21,10 +21,12 @@ from epsworth.rounding import show_up
 
 DOMAIN = ew.Domain.of({"age": (0, 120), "bmi": {"lower": 10, "upper": 60, "points": 21}, "sex": ["f", "m", "x"]})
 POLICIES = {
-    "pm": lambda: ew.Policy.of("pm", "1.5", DOMAIN),
-    "krr": lambda: ew.Policy.of("krr:k=9", "0.7", DOMAIN, sample=2),
+    "pm": lambda: ew.Policy.of("pm", "1.5", DOMAIN, per="feature"),
+    "krr": lambda: ew.Policy.of("krr:k=9", "0.7", DOMAIN, per="feature", sample=2),
     "gaussian": lambda: ew.Policy.of("gaussian_clipped:delta=1e-5", "2", ew.Domain.of({"age": (0, 120)})),
-    "hostile": lambda: ew.Policy.of("pm", "1", ew.Domain.of({"</script><b>{prior}": (0, 1), "c": ["<i>", "'\"&"]})),
+    "hostile": lambda: ew.Policy.of(
+        "pm", "1", ew.Domain.of({"</script><b>{prior}": (0, 1), "c": ["<i>", "'\"&"]}), per="feature"
+    ),
 }
 
 

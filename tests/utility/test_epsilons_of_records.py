@@ -61,7 +61,7 @@ def test_files_and_choices_name_it():
     found = ew.recommend(curves, at_least=0.5)
     assert found.choice.epsilon in (2.0, 8.0)
     assert found.choice.epsilon - 1e-11 < found.policy().total <= found.choice.epsilon
-    assert {rule.epsilon for rule in found.policy().rules} == {ew.Policy.split("pm", found.choice.epsilon,
+    assert {rule.epsilon for rule in found.policy().rules} == {ew.Policy.of("pm", found.choice.epsilon,
         ew.Domain.of({"x0": (0, 1), "x1": (0, 1), "x2": (0, 1)})).rules[0].epsilon}  # fmt: skip
     assert "per feature" not in str(curves)
     assert "per feature" not in str(found)

@@ -188,7 +188,7 @@ def wrong_policy(model, table, rng, seen):
     domain = ew.Domain.of({f"x{j}": RANGE for j in features})
     passing = [f"x{j}" for j in range(table.shape[1]) if j not in features]
     mechanism = str(rng.choice(["pm", "sw", "laplace_clipped"]))
-    policy = ew.Policy.of(mechanism, 2, domain, bits=8, sample=1, passing=passing)
+    policy = ew.Policy.of(mechanism, 2, domain, per="feature", bits=8, sample=1, passing=passing)
     try:
         curves = ew.stability(model, rows, policy=policy, rng=0, confidence=1 - 1e-7, tolerance=0.1)
     except ValueError as error:
@@ -356,7 +356,7 @@ def test_what_is_left_out_by_a_policy_is_a_gap_to_an_onnx_model():
     """Right are .757 and .599: half of the releases hold a gap in the sensitive column itself."""
     pipe, onnx = exported()
     row = np.array([[0.5, 0.2]])
-    policy = ew.Policy.of("pm", 2, ew.Domain.of({"x0": RANGE, "x1": RANGE}), bits=8, sample=1)
+    policy = ew.Policy.of("pm", 2, ew.Domain.of({"x0": RANGE, "x1": RANGE}), per="feature", bits=8, sample=1)
     right = ew.stability(pipe, row, policy=policy)
     found = ew.stability(onnx, row, policy=policy, rng=0, confidence=1 - 1e-9)
     assert right.confidence == 1

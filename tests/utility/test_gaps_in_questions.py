@@ -251,7 +251,7 @@ def test_whole_numbers_are_analysed_and_released_as_such(mechanism):
     assert (found.method == "grid").all()
     assert np.ptp([found.lower, found.upper], axis=0).max() < 1e-9
     name = "laplace_clipped" if mechanism == "laplace" else mechanism  # the one with an exact sampler
-    policy = Policy.split(name, "2", domain)
+    policy = Policy.of(name, "2", domain)
     released = ew.perturb(policy, np.tile([[5.0]], (4000, 1)))
     assert set(released.ravel()) <= set(range(10))
     again = ew.stability(model, rows, policy=policy)

@@ -361,7 +361,7 @@ def test_polars_gaps_and_words_are_encoded_as_perturb_does():
 )
 def test_what_a_policy_says_is_not_said_twice(given, told):
     with pytest.raises(ValueError, match=told):
-        ew.stability(FOREST, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES), **given)
+        ew.stability(FOREST, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, per="feature"), **given)
 
 
 def test_what_a_policy_refuses_is_refused_by_its_row():
@@ -374,6 +374,6 @@ def test_what_a_policy_refuses_is_refused_by_its_row():
     with pytest.raises(ValueError, match="lacks the column 'age'"):
         ew.stability(Deals().predict, deals()[["job", "id"]], policy=refusing)
     with pytest.raises(ValueError, match="does not take such a record"):
-        ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, sample=1))
+        ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, per="feature", sample=1))
     with pytest.raises(TypeError, match="or give a policy="):
         ew.stability(SUMS, X[ROWS], per="feature", epsilons=[1])

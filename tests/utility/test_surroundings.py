@@ -220,7 +220,7 @@ def test_a_model_that_fails_elsewhere_leaves_a_note():
 def test_under_a_policy_what_clients_release_is_drawn():
     frame = people()
     model, _ = fitted(frame)
-    policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN))
+    policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
     curves = ew.stability(model, frame, policy=policy, rng=1)
     around = look_around(curves, model, frame, policy=policy, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -71,6 +73,43 @@ def test_what_was_spent_travels_with_the_answer(name):
 def test_a_notebook_shows_curves_as_tables():
     assert CURVES._repr_html_().count("<table>") == 2
     assert "<td>gaussian</td><td>0." in CURVES._repr_html_()
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+def test_curves_become_a_table_of_all_their_bounds(library, monkeypatch):
+    if library == "pandas":
+        monkeypatch.setitem(sys.modules, "polars", None)
+    curves = ew.stability(
+        step, TABLE, sensitive=[0, 1], mechanisms=["pm", "krr:k=3"], epsilons=[1, 4], tolerance=0.05, rng=0, y=[0, 1]
+    )
+    few, every = curves.to_frame(), curves.to_frame(records=True)
+    assert (type(few).__module__.partition(".")[0], len(few), len(every)) == (library, 16, 32)
+    rows = {tuple(row[:3]): tuple(row[3:]) for row in (every.rows() if library == "polars" else every.to_numpy())}
+    assert len(rows) == 32
+    for of in ("stability", "accuracy"):
+        for on, name in {"average": f"average {of}", "worst": f"worst {of}", 1: f"{of} of record 1"}.items():
+            lower, upper = curves.select(on, of)
+            for m, e in np.ndindex(2, 2):
+                key = curves.mechanisms[m], curves.epsilons[e], name
+                assert rows[key] == (lower[m, e], upper[m, e])
+
+
+@pytest.mark.parametrize("model", [LINEAR, step])
+def test_a_model_and_a_table_that_were_exchanged_are_said_to_be(model):
+    frame = pl.DataFrame(TABLE, schema=["a", "b"])
+    doors = (
+        lambda X, m: ew.stability(X, m, sensitive=0),
+        lambda X, m: ew.stability(X, m, policy=ew.Policy.of("pm", 1, {0: (0, 1)})),
+        lambda X, m: ew.split_budget(X, m, sensitive=[0, 1], total=2.0),
+        lambda X, m: ew.tailor(X, m, sensitive=[0], epsilon=1.0, public=True),
+        lambda X, m: ew.safe_box(X, m, sensitive=[0]),
+        lambda X, m: ew.radius(X, m),
+        lambda X, m: ew.radii(X, m),
+    )
+    for door in doors:
+        for table in (TABLE, TABLE.tolist(), frame, {"a": [0.2], "b": [0.7]}):
+            with pytest.raises(TypeError, match="which looks like a table; give the classifier, then the table"):
+                door(table, model)
 
 
 def test_radii_say_what_is_proven_and_what_was_seen():

@@ -152,6 +152,10 @@ def as_classifier(model: Any) -> Classifier:
             f"the model is a {type(model).__name__} of refit=False, which holds no classifier; "
             "search with refit=True, or fit the estimator by the best_params_ and give that"
         )
+    if hasattr(model, "shape") or isinstance(model, (Mapping, list, tuple)):
+        raise TypeError(
+            f"the model is a {type(model).__name__}, which looks like a table; give the classifier, then the table"
+        )
     raise TypeError(
         f"the model is a {type(model).__name__}, which has no predict and is not a function; "
         "give a fitted classifier or a function from records to labels"

@@ -5,6 +5,7 @@
 ``ends``       atoms at 0 and 1, another law between
 ``boosted``    the same, weighted up inside an interval (truncated where the outside weighs nothing)
 ``steps``      piecewise-constant densities, and laws on an evenly spaced lattice
+``histogram``  densities that are constant on public cells, of any shape
 ``two_level``  piecewise-constant laws: PM and SW
 ``grid``       laws on a public grid: k-ary randomised response, the exponential mechanism
 ``quantised``  any law rounded to a public grid
@@ -15,6 +16,7 @@ from epsworth.laws.boosted import Boosted
 from epsworth.laws.bounded import Clipped, Truncated
 from epsworth.laws.ends import WithEnds
 from epsworth.laws.grid import RandomisedResponse, TwoSidedGeometric, WindowResponse
+from epsworth.laws.histogram import Histogram
 from epsworth.laws.law import Law, draw_between, uniforms
 from epsworth.laws.mixture import RawOr
 from epsworth.laws.noise import Gaussian, Laplace
@@ -26,6 +28,7 @@ __all__ = [
     "Boosted",
     "Clipped",
     "Gaussian",
+    "Histogram",
     "Laplace",
     "Lattice",
     "Law",

@@ -7,6 +7,7 @@ line and the documentation read the table.
 from __future__ import annotations
 
 from epsworth.mechanisms.boosted import PBGRR, BoostedLaplace
+from epsworth.mechanisms.density import density_mechanism
 from epsworth.mechanisms.ends import Duchi, Hybrid, Staircase
 from epsworth.mechanisms.family import Family, Release, family
 from epsworth.mechanisms.gaussian import Gaussian, GaussianClipped, gaussian_sigma, hockey_stick
@@ -45,6 +46,7 @@ __all__ = [
     "Release",
     "SWAffine",
     "Staircase",
+    "density_mechanism",
     "family",
     "gaussian_sigma",
     "hockey_stick",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
+from epsworth.mechanisms.density import DensityMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
 from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism, grid_size
@@ -162,7 +163,8 @@ def _brought(name: str, build: Build, epsilon: float) -> Release:
 
 def is_brought(release: Release) -> bool:
     """Tell a mechanism of somebody else's from those of this package."""
-    return type(unwrapped(release)).__module__.split(".")[0] != "epsworth"
+    found = unwrapped(release)
+    return isinstance(found, DensityMechanism) or type(found).__module__.split(".")[0] != "epsworth"
 
 
 def unwrapped(release: Release) -> Release:

@@ -25,6 +25,7 @@ from epsworth.release.audit_repeats import OF_WORDS, Columns, agreeing, audit_so
 from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
 from epsworth.release.audit_words import Recorded, audit_words, excluded, followed, kept_by
 from epsworth.release.columns import Column
+from epsworth.release.given import Given, as_policy
 from epsworth.release.json_table import JsonRecords
 from epsworth.release.policy import Policy
 from epsworth.release.replays import Replay, replays
@@ -132,7 +133,7 @@ class Audit(Result):
         return document
 
 
-def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda share: None) -> Audit:
+def audit_policy(policy: Given, *, progress: Callable[[float], None] = lambda share: None) -> Audit:
     """Prove a policy's promises again from its integers, and test its draws.
 
     Claim: if the audit passes, all inputs keep the stated epsilon exactly against each other, by the runs of words that
@@ -143,7 +144,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or path
     progress : callable, optional
         Told the share that is done.
 
@@ -163,7 +164,7 @@ def audit_policy(policy: Policy, *, progress: Callable[[float], None] = lambda s
     >>> audit.passed, audit.features[0].found <= 0.5
     (True, True)
     """
-    features = []
+    policy, features = as_policy(policy), []
     risk = Risk(FALSE_ALARM)
     of_draws, of_replays, of_serial = risk.divide([1 - OF_REPLAYS - OF_SERIAL, OF_REPLAYS, OF_SERIAL])
     read = lru_cache(maxsize=1)(

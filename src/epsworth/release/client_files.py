@@ -14,6 +14,7 @@ from typing import Any
 from epsworth.client import Client
 from epsworth.files import OutputError, as_if_new, writing
 from epsworth.numerals import whole
+from epsworth.release.given import Given, as_policy
 from epsworth.release.policy import Policy
 from epsworth.release.rules import Rule
 from epsworth.space import Feature
@@ -26,7 +27,7 @@ ABSURD = ("31", "", True, False, [31], {"value": 31}, 1e300, -1e300, -0.0, "\ud8
 """What no record should hold in a sensitive column, and none is refused for."""
 
 
-def client_files(policy: Policy, vectors: int = VECTORS) -> dict[str, str]:
+def client_files(policy: Given, vectors: int = VECTORS) -> dict[str, str]:
     """Return the texts of ``epsworth.mjs``, ``policy.json`` and ``vectors.json``, by name.
 
     Examples
@@ -35,6 +36,7 @@ def client_files(policy: Policy, vectors: int = VECTORS) -> dict[str, str]:
     >>> sorted(client_files(Policy.of("pm", 1, Domain.of({"age": (0, 100)})), vectors=5))
     ['epsworth.mjs', 'policy.json', 'vectors.json']
     """
+    policy = as_policy(policy)
     count, form = whole("vectors", vectors, most=MOST_VECTORS), policy.for_clients()
     found = {
         "fingerprint": policy.fingerprint,
@@ -45,7 +47,7 @@ def client_files(policy: Policy, vectors: int = VECTORS) -> dict[str, str]:
     return {"epsworth.mjs": script, "policy.json": form, "vectors.json": json.dumps(found, allow_nan=False) + "\n"}
 
 
-def write_client(policy: Policy, folder: str | Path, vectors: int = VECTORS) -> None:
+def write_client(policy: Given, folder: str | Path, vectors: int = VECTORS) -> None:
     """Write the files of a client into a new folder, all of them or none."""
     folder = Path(folder)
     if folder.exists() or folder.is_symlink():

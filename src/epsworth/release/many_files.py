@@ -27,11 +27,11 @@ from epsworth.release.file_tasks import (
     attempt,
     file_key,
 )
+from epsworth.release.given import Given, as_policy
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms
 from epsworth.release.maps import Map, chosen
 from epsworth.release.parts import derivation
-from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.released_folder import Folder, check_apart, inputs
 from epsworth.release.runs import bring_about
@@ -40,7 +40,7 @@ from epsworth.release.units import UnitCounts
 
 
 def perturb_files(
-    policy: Policy,
+    policy: Given,
     sources: str | Path | Sequence[str | Path],
     folder: str | Path,
     *,
@@ -66,7 +66,7 @@ def perturb_files(
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or path
     sources : path or list of paths
         Files of one kind: those of a folder, sorted by name, or these, whose base names differ.  Workers read them
         under the same paths.
@@ -122,6 +122,7 @@ def perturb_files(
     >>> names, receipt.rows
     (['_manifest.json', 'a.csv', 'b.csv'], 3)
     """
+    policy = as_policy(policy, sources)
     check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
     form = with_sep(given.kind, sep)

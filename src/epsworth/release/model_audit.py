@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsworth.classifiers.fingerprints import ASKED, fingerprint
-from epsworth.release.policy import Policy
+from epsworth.release.given import Given, as_policy
 from epsworth.results import Result
 
 
@@ -49,7 +49,7 @@ class ModelAudit(Result):
         return document | {"passed": self.passed}
 
 
-def audit_model(policy: Policy, model: Any) -> ModelAudit:
+def audit_model(policy: Given, model: Any) -> ModelAudit:
     """Compare a classifier's answers with those of the one that a tailored policy copied (see `fingerprint`).
 
     Raises
@@ -57,6 +57,7 @@ def audit_model(policy: Policy, model: Any) -> ModelAudit:
     ValueError
         If the policy is no tailored one, or the classifier reads columns that it does not declare.
     """
+    policy = as_policy(policy)
     if policy.tailoring is None:
         raise ValueError("model: the policy has rules alone, which fit any classifier; drop the model")
     seen = [grid.feature for grid in policy.tailoring.grids]

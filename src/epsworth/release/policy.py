@@ -14,7 +14,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 from numpy.typing import NDArray
@@ -23,18 +22,18 @@ from epsworth.client import Client
 from epsworth.documents import read_toml
 from epsworth.exact.table import ALIASES
 from epsworth.files import check_readable, check_writable, reading, write_text
-from epsworth.guarantees import Approximate, Guarantee, Pure, compose
+from epsworth.guarantees import Approximate, Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import parse
-from epsworth.numerals import decimal_below, exact_decimal, exact_sum
+from epsworth.numerals import decimal_below, exact_decimal, exact_sum, short
 from epsworth.release.passed import Pass
-from epsworth.release.policy_text import check_text
+from epsworth.release.policy_text import check_text, packed
 from epsworth.release.reading import VERSION, check_stated, read_pass, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailored_reading import read_tailoring
 from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result, json_form
 from epsworth.rounding import show_up
-from epsworth.space import Domain
+from epsworth.space import Domain, Feature, Ranges, as_domain
 
 HEADER = "# An epsworth policy: what every client runs before a record leaves the device. Everything in it is public.\n"
 TAILORED = """\
@@ -45,8 +44,9 @@ TAILORED = """\
 # Whoever holds this file holds a copy of the classifier, or most of it: what it answers can be computed from here,
 # and so can inputs that mislead it.  A prior, if there is one, tells shares of its answers.
 """
-WIDTH = 118  # letters of a line of numbers
-SHARE_PLACES = 12  # decimals of a split budget
+SHARE_PLACES = 12  # decimals of an epsilon that features share
+
+Amount = str | float | Decimal
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +73,7 @@ class Policy(Result):
     >>> from epsworth import Domain, Policy
     >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100), "smoker": ["no", "yes"]}))
     >>> print(policy.guarantee)
-    pure LDP, epsilon 2 per record
+    pure LDP, epsilon 1 per record
     """
 
     rules: tuple[Rule, ...]
@@ -106,9 +106,10 @@ class Policy(Result):
     def of(
         cls,
         mechanism: str,
-        epsilon: str | float | Decimal | Mapping[str, str | float | Decimal],
-        domain: Domain,
+        epsilon: Amount | Mapping[str, Amount],
+        domain: Ranges,
         *,
+        per: Unit = "record",
         bits: int = BITS,
         sample: int | None = None,
         passing: Sequence[str] = (),
@@ -120,40 +121,31 @@ class Policy(Result):
         mechanism : str
             For the numeric features; categories take ``krr``.
         epsilon : number, text, or mapping from feature to one
-            Per feature.
+            Of a record, shared evenly by the features that are released; a mapping gives every feature its own.
+        domain : Domain, mapping or path
+            Public ranges of the features, ``{"age": (0, 100), "smoker": ["no", "yes"]}``, or a file that holds them.
+        per : {"record", "feature"}
+            With ``"feature"`` a single epsilon is that of every feature, and the record's is their sum.
         sample : int, optional
-            Release only this many features of each record; ``epsilon`` is still per released feature.
+            Release only this many features of each record.
         passing : sequence of str
             Columns that are sent as they are; see `Pass` for more.
         """
-        given = epsilon if isinstance(epsilon, Mapping) else {f.name: epsilon for f in domain.features}
-        for feature in domain.features:
+        if not isinstance(mechanism, str) or isinstance(epsilon, Domain):
+            raise TypeError("Policy.of takes the words of a mechanism, then epsilon, then the domain; change the order")
+        features = as_domain(domain).features
+        given = epsilon if isinstance(epsilon, Mapping) else _shares(epsilon, features, per, sample)
+        for feature in features:
             if feature.name not in given:
                 raise ValueError(f"epsilon: no value for {feature.name!r}; give one per feature, or one for all")
         return cls(
             tuple(
                 Rule(f, "krr" if f.categories is not None else mechanism, exact_decimal("epsilon", given[f.name]), bits)
-                for f in domain.features
+                for f in features
             ),
             None if sample is None else Sampling(sample),
             passing=Pass(tuple(passing)),
         )
-
-    @classmethod
-    def split(
-        cls,
-        mechanism: str,
-        total: str | float | Decimal,
-        domain: Domain,
-        *,
-        sample: int | None = None,
-        passing: Sequence[str] = (),
-    ) -> Policy:
-        """Divide one budget evenly among the features of a domain, or among the ``sample`` released ones."""
-        parts = len(domain.features) if sample is None else sample
-        _check_count(parts, len(domain.features))
-        share = decimal_below(Fraction(exact_decimal("total", total)) / parts, SHARE_PLACES)
-        return cls.of(mechanism, share, domain, sample=sample, passing=passing)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -269,7 +261,7 @@ class Policy(Result):
 
         names = () if self.tailoring is None else self.tailoring.names
         told = TAILORED.format(names=", ".join(map(_one_line, names))) if names else ""
-        return HEADER + told + _packed(tomli_w.dumps(self._document()))
+        return HEADER + told + packed(tomli_w.dumps(self._document()))
 
     def for_clients(self) -> str:
         """Return the policy as devices read it: JSON with exact texts, and the integers that they prove anew.
@@ -339,6 +331,17 @@ def check_policy(path: str | Path) -> Path:
     return path
 
 
+def _shares(epsilon: Amount, features: Sequence[Feature], per: Unit, sample: int | None) -> dict[str, Decimal]:
+    """Return the epsilon of every feature: the largest of so many decimals that do not add up to more."""
+    if per not in ("record", "feature"):
+        raise ValueError(f"per must be 'record' or 'feature', got {short(per)}; write per=\"record\"")
+    share, parts = exact_decimal("epsilon", epsilon), len(features) if sample is None else sample
+    _check_count(parts, len(features))
+    if per == "record" and parts > 1:
+        share = decimal_below(Fraction(share) / parts, SHARE_PLACES)
+    return {feature.name: share for feature in features}
+
+
 def _check_count(k: object, d: int) -> None:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= d:
         raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {k!r}")
@@ -367,18 +370,6 @@ def file_digest(policy: Policy) -> str:
         entry["mechanism"] = canonical(entry["mechanism"])
     plain = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(plain.encode()).hexdigest()
-
-
-_COLUMN = re.compile(
-    r"\[\n((?: *(?:-?\d+|\[[-\d, ]*\]),\n)+) *\]"
-)  # of whole numbers, or of lists of them; no text has line ends
-
-
-def _packed(text: str) -> str:
-    """Return TOML with as many whole numbers in a line as fit, not one: a forest's tables have thousands."""
-    for _ in range(2):  # the lists in a list, then the list
-        text = _COLUMN.sub(lambda found: f"[{fill(' '.join(found[1].split()), WIDTH).rstrip(',')}]", text)
-    return text
 
 
 _LIKE_A_NUMBER = re.compile(r'"*-?[0-9]+(/[0-9]+)?')

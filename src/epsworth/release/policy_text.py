@@ -1,13 +1,15 @@
-"""The text of a policy before it is parsed: whoever wrote it, reading it takes a moment and little memory."""
+"""The text of a policy: checked before it is parsed, so that reading it takes little, and packed when written."""
 
 from __future__ import annotations
 
 import re
+from textwrap import fill
 
 LARGEST = 1 << 20  # bytes
 LARGEST_TAILORED = 1 << 24  # of a policy that holds a copy of a classifier
 DEPTH = 16  # of brackets
 LONGEST = 40  # characters of a number
+WIDTH = 118  # letters of a line of numbers
 
 # texts that do not end run to the end, so that no letter is looked at twice
 _TOKENS = re.compile(
@@ -67,3 +69,15 @@ def _entry(text: str, at: int) -> str:
     if not keys or (tables and keys[-1].start() < tables[-1].start()):
         return f"line {before.count(chr(10)) + 1}"
     return f"{table}{keys[-1][1]}"[:200]
+
+
+_COLUMN = re.compile(
+    r"\[\n((?: *(?:-?\d+|\[[-\d, ]*\]),\n)+) *\]"
+)  # of whole numbers, or of lists of them; no text has line ends
+
+
+def packed(text: str) -> str:
+    """Return TOML with as many whole numbers in a line as fit, not one: a forest's tables have thousands."""
+    for _ in range(2):  # the lists in a list, then the list
+        text = _COLUMN.sub(lambda found: f"[{fill(' '.join(found[1].split()), WIDTH).rstrip(',')}]", text)
+    return text

@@ -47,7 +47,7 @@ class Receipt(Result):
     >>> from pathlib import Path
     >>> import polars as pl
     >>> from epsworth import Domain, Policy, perturb_file
-    >>> policy = Policy.of("pm", "0.5", Domain.of({"age": (0, 100), "income": (0, 9000)}))
+    >>> policy = Policy.of("pm", 1, Domain.of({"age": (0, 100), "income": (0, 9000)}))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder, "table.csv")
     ...     pl.DataFrame({"age": [30, 61], "income": [2500, 4000]}).write_csv(table)

@@ -146,7 +146,7 @@ class Sampling:
     --------
     >>> from epsworth import Domain, Policy
     >>> ranges = Domain.of({"age": (0, 100), "income": (0, 9000), "visits": (0, 50)})
-    >>> policy = Policy.split("pm", 2, ranges, sample=1)  # one of three features, with the whole budget
+    >>> policy = Policy.of("pm", 2, ranges, sample=1)  # one of three features, with the whole budget
     >>> policy.sampling, policy.released
     (Sampling(features=1, unsampled='missing'), 1)
     >>> print(policy.guarantee)

@@ -16,6 +16,7 @@ from epsworth.files import check_distinct, check_name, check_readable, check_wri
 from epsworth.numerals import plain
 from epsworth.parallel import check_n_jobs
 from epsworth.release.file_tables import file_table, with_sep
+from epsworth.release.given import Given, as_policy
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.outputs import STANDARD, bytes_of, standard_output
@@ -37,7 +38,7 @@ READING = 0.4  # of the work, where progress is told
 
 
 def perturb_file(
-    policy: Policy,
+    policy: Given,
     source: str | Path,
     destination: str | Path,
     *,
@@ -62,6 +63,7 @@ def perturb_file(
 
     Parameters
     ----------
+    policy : Policy or path
     source, destination : path or "-"
         ``.csv``, ``.jsonl``, ``.ndjson`` or ``.parquet``; "-" is standard input or output.
     kind : {"csv", "jsonl", "parquet"}, optional
@@ -110,6 +112,7 @@ def perturb_file(
     >>> ids, receipt.rows, receipt.epsilon <= 1
     ([7, 8], 2, True)
     """
+    policy = as_policy(policy, source)
     form = with_sep(kind_of_ends(source, destination, kind), sep)
     check_n_jobs(jobs)
     store = Ledger(ledger)

@@ -19,6 +19,7 @@ from epsworth.headers import shown_names
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import Column, Indices
+from epsworth.release.given import Given, as_policy
 from epsworth.release.passing import passing, stacked
 from epsworth.release.placed import Placed
 from epsworth.release.policy import Policy
@@ -40,7 +41,7 @@ CHUNK = 1 << 16  # rows whose subsets are chosen together
 
 
 @alone()
-def perturb(policy: Policy, table: Any) -> Any:
+def perturb(policy: Given, table: Any) -> Any:
     """Perturb a table as the policy says, with draws fit for release.
 
     Claim: each record of the result keeps ``policy.guarantee`` against whoever sees it, once.  Perturbing the same
@@ -48,7 +49,7 @@ def perturb(policy: Policy, table: Any) -> Any:
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or path
     table : data frame (pandas, polars, arrow), array of shape ``(n, d)``, or mapping
         A mapping is one record, from name to value: `epsworth.client.Client` perturbs it.  A table must hold every
         feature of the policy; columns of an array are called x0, x1, ..
@@ -75,6 +76,7 @@ def perturb(policy: Policy, table: Any) -> Any:
     >>> released[:, 1].tolist(), bool((released[:, 0] <= 100).all())
     ([7.0, 8.0], True)
     """
+    policy = as_policy(policy, table)
     if isinstance(table, np.ndarray):
         return Perturbation(policy).array(table)
     if isinstance(table, Mapping):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from epsworth.frames import as_frame
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index
+from epsworth.release.given import Given, as_policy
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
@@ -20,31 +20,33 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     """Perturb the policy's features; the columns that it lets pass stay as they are.
 
     Claim: each record of a result keeps ``policy.guarantee``.  Every call of ``transform`` releases the records once
-    more: their epsilons add.  There is no ``random_state``: a release cannot be seeded.
+    more: their epsilons add.  There is no ``random_state``: a release cannot be seeded.  It learns nothing, so that
+    ``transform`` needs no ``fit``; a table that it was fitted on says which columns must come again.
 
     Parameters
     ----------
-    policy : Policy or path of a policy file
+    policy : Policy or path
+        A path is read at every call.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from epsworth import Domain, Perturb, Policy
+    >>> from epsworth import Perturb, Policy
     >>> table = pd.DataFrame({"age": [20.0, 60.0], "id": [1, 2]})
-    >>> step = Perturb(Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id"])).fit(table)
+    >>> step = Perturb(Policy.of("pm", 1, {"age": (0, 100)}, passing=["id"]))
     >>> step.transform(table)["id"].tolist()
     [1, 2]
     """
 
-    def __init__(self, policy: Policy | str | Path) -> None:
+    def __init__(self, policy: Given) -> None:
         self.policy = policy
 
     @alone()
     def fit(self, X: Any, y: Any = None) -> Perturb:
-        """Check that the table holds the policy's features; nothing is learnt from the values."""
-        self.policy_ = self.policy if isinstance(self.policy, Policy) else Policy.load(self.policy)
-        _, names = self._read(X)
-        self._kept = Perturbation(self.policy_).check_names(names)
+        """Check that the table holds the policy's features; nothing is learnt, and `transform` works without it."""
+        policy = as_policy(self.policy, X)
+        _, names = self._read(policy, X)
+        Perturbation(policy).check_names(names)
         self.n_features_in_ = len(names)
         if self._named(X):
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -53,45 +55,54 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
     @alone()
     def transform(self, X: Any) -> Any:
         """Return the table, of the same kind, with its perturbed columns replaced."""
-        check_is_fitted(self)
-        table, names = self._read(X)
-        if len(names) != self.n_features_in_:
+        policy = as_policy(self.policy, X)
+        table, names = self._read(policy, X)
+        if len(names) != getattr(self, "n_features_in_", len(names)):
             raise ValueError(
                 f"X has {len(names)} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
                 "as input; give the columns it was fitted on"
             )
         if self._named(X) and list(getattr(self, "feature_names_in_", names)) != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
-        return perturb(self.policy_, table)
+        return perturb(policy, table)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the columns: those that came in, without those that the policy drops."""
-        check_is_fitted(self)
-        plain = [f"x{i}" for i in range(self.n_features_in_)]
-        names = getattr(self, "feature_names_in_", plain)
-        own = names if hasattr(self, "feature_names_in_") or not input_features else input_features
-        return np.array([own[i] for i, name in enumerate(names) if name in self._kept], dtype=object)
+        fitted = getattr(self, "feature_names_in_", None)
+        count = getattr(self, "n_features_in_", None)
+        if fitted is None and count is None and input_features is None:
+            raise ValueError("input_features: no table was seen yet; give the names of its columns")
+        if fitted is None and count is not None:
+            fitted = [f"x{i}" for i in range(count)]
+        names = list(input_features if fitted is None else fitted)
+        own = input_features if input_features is not None and not hasattr(self, "feature_names_in_") else names
+        kept = Perturbation(as_policy(self.policy)).check_names(names)
+        return np.array([own[i] for i, name in enumerate(names) if name in kept], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn that nothing need be fitted."""
+        return True
 
     def _named(self, X: Any) -> bool:
         columns = getattr(X, "column_names", getattr(X, "columns", None))
         return columns is not None and all(isinstance(name, str) for name in columns)
 
-    def _read(self, X: Any) -> tuple[Any, list[str]]:
+    def _read(self, policy: Policy, X: Any) -> tuple[Any, list[str]]:
         """Return the table, checked where it is no data frame, and the names of its columns."""
         if self._named(X):
             return X, list(as_frame(X).columns)
-        array = self._array(X)
+        array = self._array(policy, X)
         return array, [f"x{i}" for i in range(array.shape[1])]
 
-    def _array(self, X: Any) -> Any:
+    def _array(self, policy: Policy, X: Any) -> Any:
         """Check what is not a data frame; missing and infinite values are the policy's business.
 
         Masks, and an index that `set_output` would put back, are lost in the array, so they are looked at before.
         """
-        X = self._unmasked(X)
+        X = self._unmasked(policy, X)
         labels = {f"x{i}": label for i, label in enumerate(getattr(X, "columns", ()))}
-        check_beside({label for name in self.policy_.names for label in (name, labels.get(name, name))}, X)
-        check_index(self.policy_.passing.columns, X)
+        check_beside({label for name in policy.names for label in (name, labels.get(name, name))}, X)
+        check_index(policy.passing.columns, X)
         X = self._objects(X)
         if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
             raise ValueError("Complex data not supported; give numbers or words")
@@ -113,16 +124,16 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
                 objects[i, j] = value
         return objects.T if turned else objects
 
-    def _unmasked(self, X: Any) -> Any:
+    def _unmasked(self, policy: Policy, X: Any) -> Any:
         """Return what is no masked array; what is masked in a perturbed column is a gap."""
         if isinstance(X, np.ma.MaskedArray):
-            return Perturbation(self.policy_).unmasked(X)
+            return Perturbation(policy).unmasked(X)
         check_unmasked(X)
         return X
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that the result is random, and what may come in."""
+        """Declare that the result is random, that nothing need be fitted, and what may come in."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.non_deterministic, tags.requires_fit = True, False
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags

@@ -8,12 +8,11 @@ that flip at the least loss of mass, and then certified by fresh draws of the me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from epsworth.mechanisms import FAMILIES
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, show_up
-from epsworth.space import Domain, Feature
+from epsworth.space import Feature, Ranges
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.constant import knows_one_label
 from epsworth.utility.engines.contraction import unit_edges
@@ -122,7 +121,7 @@ def safe_box(
     x: Any,
     *,
     sensitive: str | int | Sequence[str | int],
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     mechanism: str = "pm",
     epsilon: float = 4.0,
     confidence: float = 0.999,

@@ -17,6 +17,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import RESULT_BYTES, reading
+from epsworth.frames import frame_of
 from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
 from epsworth.results import Result, Table
@@ -24,7 +25,7 @@ from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.figures import Bands, Recommended, draw_bands
 from epsworth.utility.population import Population, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.views import promises, span, view_of
+from epsworth.utility.views import long_columns, promises, span, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,6 +185,37 @@ class Curves(Result):
         if not isinstance(on, str) or on not in ("average", "worst"):
             raise ValueError(f"on must be 'average', 'worst' or a record number from 0, got {short(on)}")
         return self.average(of) if on == "average" else self.worst(of)
+
+    def to_frame(self, *, records: bool = False) -> Any:
+        """Return all bounds as a data frame: mechanism, epsilon (per record), quantity, lower, upper.
+
+        Quantities are ``"average stability"``, ``"worst stability"``, and so for the accuracy where there are true
+        labels.
+
+        Parameters
+        ----------
+        records : bool
+            Whether every record has its rows, too: ``"stability of record 0"``.
+
+        Returns
+        -------
+        polars data frame, or one of pandas where polars is not installed
+
+        Examples
+        --------
+        >>> import epsworth as ew
+        >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, mechanisms="krr:k=11",
+        ...                       epsilons=[1, 2])
+        >>> frame = curves.to_frame()
+        >>> frame.columns, frame["quantity"].unique().sort().to_list()
+        (['mechanism', 'epsilon', 'quantity', 'lower', 'upper'], ['average stability', 'worst stability'])
+        """
+        bounds: dict[str, Interval] = {}
+        for of in QUANTITIES if self.accuracy is not None else QUANTITIES[:1]:
+            bounds |= {f"average {of}": self.average(of), f"worst {of}": self.worst(of)}
+            every = range(len(self.labels)) if records else ()
+            bounds |= {f"{of} of record {at}": self.bounds(of).of_record(at) for at in every}
+        return frame_of(long_columns(self.mechanisms, self.epsilons, bounds), "a table of bounds")
 
     def sentence(self, mechanism: str, epsilon: float, record: int) -> str:
         """Say what is promised for one record, rounded to the safe side."""

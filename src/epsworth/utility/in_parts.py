@@ -18,8 +18,9 @@ from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.parallel import check_n_jobs
 from epsworth.release import Policy
+from epsworth.release.given import as_policy
 from epsworth.results import json_form
-from epsworth.space import Domain
+from epsworth.space import Ranges
 from epsworth.utility.curve_parts import CurveParts, Source
 from epsworth.utility.engines.assembly import READ, Answered, promised, run, what_is_known
 from epsworth.utility.engines.checkpoint import OWNER_ONLY, described
@@ -43,7 +44,7 @@ def stability_in_parts(
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
     epsilons: ArrayLike | None = None,
     per: Unit = "record",
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
     tolerance: float = 0.01,
@@ -121,7 +122,7 @@ def _question(given: Mapping[str, Any]) -> Question:
     check_beside_policy(
         {"mechanisms": own} | {name: given[name] for name in ("sensitive", "epsilons", "domain", "quantise")}
     )
-    policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+    policy = as_policy(policy)
     if policy.tailoring is not None:
         raise ValueError("a tailored policy is analysed for all records at once; use stability")
     question = ask_about(policy, given["model"], given["X"], y=given["y"])

@@ -20,12 +20,13 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
-from epsworth.space import Domain, Feature
+from epsworth.release.given import as_policy
+from epsworth.space import Domain, Feature, Ranges, as_domain
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question, ask, declared
+from epsworth.utility.question import Question, ask
 from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered, served
@@ -80,7 +81,7 @@ def look_around(
     X: Any,
     *,
     found: Recommendation | None = None,
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     y: ArrayLike | None = None,
     mechanisms: Mapping[str, Build] | None = None,
     quantise: int | None = None,
@@ -112,11 +113,12 @@ def look_around(
     -------
     Surroundings
     """
-    if isinstance(policy, (str, Path)):
-        policy = Policy.load(policy)
+    policy = None if policy is None else as_policy(policy)
     place, classifier, draws, tell = Place.of(curves, found, record), as_classifier(model), generator(rng), progress
     said, count = tell or (lambda share: None), len(curves.labels)
-    ranges = declared(domain) if policy is None else Domain(tuple(rule.feature for rule in policy.rules))
+    ranges = None if domain is None else as_domain(domain)
+    if policy is not None:
+        ranges = Domain(tuple(rule.feature for rule in policy.rules))
     notes: list[str] = []
     grouped = _tried("the groups", notes, lambda: _groups(curves, place, X, y, notes)) or ()
     around = Surroundings(

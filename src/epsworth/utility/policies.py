@@ -20,6 +20,7 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import FrameRecords, Records, as_records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released, Scaled, encoded, unsampled
+from epsworth.release.given import as_policy
 from epsworth.release.rules import Rule
 from epsworth.rounding import float_above, show_up, sum_above
 from epsworth.space import Feature
@@ -34,7 +35,7 @@ def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike |
 
     Its one epsilon is the stated total of a record.
     """
-    policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+    policy = as_policy(policy)
     if policy.tailoring is not None:  # its rules alone would be analysed, and its region left out
         raise ValueError("policy: it is a tailored one, whose columns are released together; ask Tailored.stability")
     classifier = as_classifier(model)

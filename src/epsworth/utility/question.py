@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,12 +16,13 @@ from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
-from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised
+from epsworth.mechanisms.density import DensityMechanism
+from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised, unwrapped
 from epsworth.mechanisms.promise import CHECKED
 from epsworth.mechanisms.record import RecordRelease, budgets, record_release, stand_ins, stated
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
-from epsworth.space import Domain, Feature, unit_domain
+from epsworth.space import Feature, Ranges, as_domain, unit_domain
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.pace import Pace
 from epsworth.values import is_missing, label_array
@@ -219,14 +219,14 @@ def ask(
     sensitive: str | int | Sequence[str | int],
     mechanisms: str | Iterable[str] | Mapping[str, Build],
     epsilons: ArrayLike,
-    domain: Domain | Mapping[str | int, object] | str | Path | None,
+    domain: Ranges | None,
     y: ArrayLike | None,
     quantise: int | None = None,
     per: Unit = "record",
 ) -> Question:
     """Check everything the user gave, once, and return the question."""
     classifier = as_classifier(model)
-    given = declared(domain)
+    given = None if domain is None else as_domain(domain)
     records = table_of(classifier, X, given.features if given else ())
     positions = sensitive_positions(records, sensitive)
     names = [records.names[p] for p in positions]
@@ -299,18 +299,8 @@ def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> l
     """Say what a privacy indicator costs, and which features get another mechanism than the one that was named."""
     costs = [release.cost] if isinstance(release, PrivacyIndicator) else []
     costs += [CHECKED] if is_brought(release) else []
+    costs += [own.taken] if isinstance(own := unwrapped(release), DensityMechanism) else []
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
-
-
-def declared(domain: Domain | Mapping[str | int, object] | str | Path | None) -> Domain | None:
-    """Return what the user declares; None where nothing is."""
-    if domain is None or isinstance(domain, Domain):
-        return domain
-    if isinstance(domain, (str, Path)):
-        return Domain.load(domain)
-    if not isinstance(domain, Mapping):
-        raise TypeError(f"domain must be a Domain, a mapping or the path of a file, got {type(domain).__name__}")
-    return Domain.of(domain)
 
 
 def sensitive_positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from epsworth.guarantees import Guarantee
 from epsworth.numerals import as_float, short
 from epsworth.results import Result
 from epsworth.rounding import show_up
-from epsworth.space import Domain, LeakWarning, unit_domain
+from epsworth.space import Domain, LeakWarning, Ranges, as_domain, unit_domain
 from epsworth.utility.choice import Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
@@ -119,12 +119,12 @@ class Recommendation(Result):
         """Tell whether a promise protects a record as much as was asked for."""
         return self.limits.accept(promise)
 
-    def policy(self, domain: Domain | None = None, *, passing: Sequence[str] | None = None) -> Policy:
+    def policy(self, domain: Ranges | None = None, *, passing: Sequence[str] | None = None) -> Policy:
         """Return what clients must run to get what was chosen; see `as_released` for what that changes.
 
         Parameters
         ----------
-        domain : Domain, optional
+        domain : Domain, mapping or path, optional
             Public ranges of the features; without it they lie on [0, 1].
         passing : sequence of str, optional
             Columns that are sent as they are; by default those that the classifier is known to read.
@@ -145,10 +145,10 @@ class Recommendation(Result):
             )
         if self.choice.mechanism == POLICY:
             raise ValueError("these curves are about a policy, which clients can run as it is")
-        declared = domain or unit_domain(self.features)
+        declared = unit_domain(self.features) if domain is None else as_domain(domain)
         features = Domain(tuple(declared[name] for name in self.features))
         columns = self.passing if passing is None else passing
-        return Policy.split(self.choice.mechanism, self.choice.epsilon, features, passing=columns)
+        return Policy.of(self.choice.mechanism, self.choice.epsilon, features, passing=columns)
 
     @property
     def as_released(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from pathlib import Path
@@ -24,7 +24,7 @@ from epsworth.numerals import positive, short
 from epsworth.parallel import alone, check_n_jobs
 from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
-from epsworth.space import Domain
+from epsworth.space import Ranges
 from epsworth.utility.curves import MET
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.question import Question, ask
@@ -118,7 +118,7 @@ def split_budget(
     sensitive: str | int | Sequence[str | int],
     total: float,
     mechanism: str = "pm",
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     on: Literal["average", "worst"] = "average",
     method: Method = "auto",
     confidence: float = 0.999,

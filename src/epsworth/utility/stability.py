@@ -20,8 +20,9 @@ from epsworth.mechanisms.family import Build
 from epsworth.numerals import share, short
 from epsworth.parallel import alone, check_n_jobs
 from epsworth.release import Policy
+from epsworth.release.given import as_policy
 from epsworth.rounding import float_below
-from epsworth.space import Domain
+from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.assembly import READ, assemble, curves_of, run
@@ -52,7 +53,7 @@ def stability(
     mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
     epsilons: ArrayLike | None = None,
     per: Unit = "record",
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     method: Method = "auto",
     confidence: float = 0.999,
     tolerance: float = 0.01,
@@ -212,7 +213,7 @@ def stability(
                     "quantise": quantise,
                 }
             )
-            policy = policy if isinstance(policy, Policy) else Policy.load(policy)
+            policy = as_policy(policy)
             if policy.tailoring is not None:
                 if checkpoint is not None:
                     raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -28,7 +28,7 @@ from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
 from epsworth.results import Result
 from epsworth.rounding import round_up, show_up
-from epsworth.space import Domain, LeakWarning
+from epsworth.space import LeakWarning, Ranges
 from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import Asking, Plan, Wish, build
 from epsworth.tailoring.columns import Substitutes
@@ -199,7 +199,7 @@ def tailor(
     *,
     sensitive: str | int | Sequence[str | int],
     epsilon: str | float | Decimal,
-    domain: Domain | Mapping[str | int, object] | str | Path | None = None,
+    domain: Ranges | None = None,
     missing: Substitutes = None,
     outside: Substitutes = None,
     wish: Wish = "worst",

@@ -16,12 +16,13 @@ from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import as_float, exact_decimal, short, whole
 from epsworth.records import Records
 from epsworth.release.grids import Grid
+from epsworth.space import as_domain
 from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
 from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
 from epsworth.utility.engines.checkpoint import digest_of_model
-from epsworth.utility.question import answer, declared, sensitive_positions, true_labels
+from epsworth.utility.question import answer, sensitive_positions, true_labels
 
 Classifiers = Sequence[Any] | Mapping[Any, float]
 
@@ -52,7 +53,7 @@ def asking_of(
     if not all(0 < weight < np.inf for weight in weights):
         raise ValueError("classifiers: weights must be positive and finite")
     every = tuple(as_classifier(one) for one in (model, *given))
-    ranges = declared(domain)
+    ranges = None if domain is None else as_domain(domain)
     records = table_of(every[0], X, ranges.features if ranges else ())
     positions = tuple(sorted(sensitive_positions(records, sensitive)))  # as the copy's inputs stand
     parts = Parts.of(len(records), holdout, rng)

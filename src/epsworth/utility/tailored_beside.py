@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from epsworth.guarantees import Guarantee, Pure
 from epsworth.mechanisms.family import TAILORED, is_tailored, parse
 from epsworth.release.copies import Indices
 from epsworth.rounding import round_up
-from epsworth.space import Domain, LeakWarning
+from epsworth.space import LeakWarning, Ranges
 from epsworth.tailoring.building import WISHES, build
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import bounds_of, labels_possible
@@ -123,7 +122,7 @@ def warn_public(depth: int) -> None:
 
 def rows_of(
     asked: Asked, question: Question, model: Any, X: Any, *, sensitive: Any,
-    domain: Domain | Mapping[str | int, object] | str | Path | None, rng: np.random.Generator,
+    domain: Ranges | None, rng: np.random.Generator,
 ) -> list[Row]:  # fmt: skip
     """Build every tailored mechanism from the records of a question, and find what it keeps of each."""
     if len(question.records) < FEWEST:

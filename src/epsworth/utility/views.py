@@ -1,10 +1,15 @@
-"""What curves say of themselves in words: which view, which epsilons, which promises."""
+"""What curves say of themselves: which view, which epsilons, which promises, as rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.bounds import Interval
 from epsworth.guarantees import Guarantee
 from epsworth.rounding import show_up
 
@@ -22,6 +27,28 @@ def view_of(on: str | int, count: int) -> str:
     if not isinstance(on, str):
         return f"record {on}"
     return f"average over {count} records" if on == "average" else f"worst of these {count} records"
+
+
+def long_columns(
+    mechanisms: Sequence[str], epsilons: Floats, bounds: Mapping[str, Interval]
+) -> dict[str, NDArray[Any]]:
+    """Return one row for every quantity, mechanism and epsilon, in this order, with its two bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bounds = {"average stability": Interval(np.array([[0.5, 0.75]]), np.array([[0.5, 1.0]]))}
+    >>> long_columns(["pm"], np.array([1.0, 2.0]), bounds)["upper"].tolist()
+    [0.5, 1.0]
+    """
+    each = (len(mechanisms), len(epsilons))
+    return {
+        "mechanism": np.tile(np.repeat(np.array(mechanisms), each[1]), len(bounds)),
+        "epsilon": np.tile(epsilons, each[0] * len(bounds)),
+        "quantity": np.repeat(np.array(list(bounds)), each[0] * each[1]),
+        "lower": np.concatenate([np.ravel(one.lower) for one in bounds.values()]),
+        "upper": np.concatenate([np.ravel(one.upper) for one in bounds.values()]),
+    }
 
 
 def span(epsilons: Floats) -> str:

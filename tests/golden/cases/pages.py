@@ -105,7 +105,7 @@ def _():
     tolerance=EXACT,
 )
 def _():
-    policy = ew.Policy.of("pm", 1, ew.Domain.of(RANGES | {"job": ["clerk", "nurse"]}), bits=8)
+    policy = ew.Policy.of("pm", 1, ew.Domain.of(RANGES | {"job": ["clerk", "nurse"]}), per="feature", bits=8)
     return numbers(reports.report(policy))
 
 
@@ -186,7 +186,7 @@ def _(folder):
 )
 def _(folder):
     prepare(folder)
-    ew.Policy.of("pm", "0.8", ew.Domain.of(RANGES), bits=6).save(folder / "policy.toml")
+    ew.Policy.of("pm", "0.8", ew.Domain.of(RANGES), per="feature", bits=6).save(folder / "policy.toml")
     found = json_of(folder, "utility", "model.skops", "people.csv", "--policy", "policy.toml")
     audit = json_of(folder, "audit", "policy.toml")["policy"]
     names = ("feature", "epsilon", "points", "quoted", "found", "inputs", "passed")

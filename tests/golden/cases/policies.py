@@ -29,8 +29,10 @@ POLICY = release.Policy(
     ),
     passing=release.Pass(("id",), ("name",)),
 )
-SAMPLED = release.Policy.of("sw_affine", "0.7", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}), sample=2)
-SPLIT = release.Policy.split("laplace_clipped", "2", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}))
+SAMPLED = release.Policy.of(
+    "sw_affine", "0.7", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}), per="feature", sample=2
+)
+SPLIT = release.Policy.of("laplace_clipped", "2", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}))
 PEOPLE = {
     "id": ["a", "b", "a", "c"],
     "name": ["Ann", "Bob", "Ann", "Cyd"],
@@ -124,7 +126,7 @@ def _(folder):
 
 @golden("outcomes of a record", subject="epsworth.exact.kernel", mutate=more_epsilon)
 def _():
-    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), bits=2)
+    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=2)
     some = small.outcomes({"x": 0.3, "job": "b"})
     return [[value, float(share)] for value, share in some]
 
@@ -140,7 +142,7 @@ def _():
         frame = ew.perturb(POLICY, pd.DataFrame(PEOPLE))
         polars = ew.perturb(POLICY, pl.DataFrame(PEOPLE))
         array = ew.perturb(SAMPLED, pd.DataFrame({"u": [0.2, 0.9], "v": [-3.0, 1.0], "w": [9.0, 4.5]}))
-        whole = ew.Policy.of("pm", 1, ew.Domain.of({"x0": (0, 1), "x1": (0, 1)}))
+        whole = ew.Policy.of("pm", 1, ew.Domain.of({"x0": (0, 1), "x1": (0, 1)}), per="feature")
         numbers = ew.perturb(whole, np.linspace(0, 1, 12).reshape(6, 2))
         many = ew.perturb(whole, np.random.default_rng(0).random((400, 2)))
     return {
@@ -237,7 +239,7 @@ def _(folder):
 
 @golden("proofs of an audit", subject="epsworth.exact.kernel", mutate=more_epsilon)
 def _():
-    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), bits=6)
+    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=6)
     found = release.audit_policy(small)  # its draws are fresh: it would refuse others; chance fails one in a million
     names = ("feature", "mechanism", "epsilon", "points", "quoted", "found", "inputs")
     return {

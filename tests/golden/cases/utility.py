@@ -288,14 +288,14 @@ def _():
 
 @golden("curves under a policy", subject="epsworth.exact.kernel", mutate=kernel_of_less)
 def _():
-    policy = ew.Policy.of("pm", "1.5", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), bits=8)
+    policy = ew.Policy.of("pm", "1.5", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=8)
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
     return curve(model, FEW, None, policy=policy)
 
 
 @golden("curves under a policy that samples features", subject="epsworth.exact.kernel", mutate=kernel_of_less)
 def _():
-    policy = ew.Policy.of("sw", "0.8", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), bits=6, sample=1)
+    policy = ew.Policy.of("sw", "0.8", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=6, sample=1)
     model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)  # takes records with gaps
     return curve(model, FEW, None, policy=policy)
 
@@ -545,5 +545,5 @@ def _():
             float(ew.gaussian_sigma(e, 1e-5, calibration)) for e in (0.5, 2) for calibration in ("analytic", "theorem4")
         ],
         "compose": chosen(ew.compose(promises), "epsilon", "delta", "unit"),
-        "policy": chosen(ew.Policy.of("pm", "0.5", domain).guarantee, "epsilon", "unit"),
+        "policy": chosen(ew.Policy.of("pm", "0.5", domain, per="feature").guarantee, "epsilon", "unit"),
     }
