@@ -74,7 +74,7 @@ def test_a_deadline_ends_a_run_with_what_is_proven_and_a_file_lets_it_go_on(cli,
     code, out, err = cli("utility", *words, "--confidence", "0.9")
     assert (code, out) == (2, "")
     assert "belongs to another question: not the same confidence (0.999, not 0.9)" in err
-    code, out, err = cli("recommend", *QUESTION, "--within-seconds", "0.5")
+    code, out, err = cli("recommend", *QUESTION, "--within-seconds", "0.5", "-v")
     assert code == 0
     assert "the run was stopped by its deadline" in " ".join(out.split())
 
@@ -101,7 +101,9 @@ def test_the_file_of_a_run_is_no_other_file(cli, place):
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_tells_what_is_proven(place, stop):
-    process = started("utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json", "--resume", "run.npz")
+    process = started(
+        "utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json", "--resume", "run.npz", "-v"
+    )
     process.send_signal(stop)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130

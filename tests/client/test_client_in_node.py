@@ -54,7 +54,9 @@ def several():
             lower = rng.choice([0.0, -0.1, rng.uniform(-1e6, 1e6), rng.uniform(-1, 1) * 1e-300, -(2.0**1000)])
             upper = lower + max(1.0, abs(lower)) * rng.choice([1, 3, rng.random()])
             epsilon = Decimal(str(round(10 ** rng.uniform(-2, 2), rng.randrange(3, 9))))
-            rules.append(Rule(ew.Feature(f"{position}", lower, upper), words, epsilon, rng.randrange(2, 17), lower))
+            rules.append(
+                Rule(ew.Feature(f"{position}", lower, upper, missing=lower), words, epsilon, rng.randrange(2, 17))
+            )
         kinds = tuple(range(rng.randrange(2, 40)))
         rules.append(Rule(ew.Feature("kind", categories=kinds), "krr", Decimal(1), outside=1))
         numbers = number % 3 == 2

@@ -213,11 +213,12 @@ def test_the_command_writes_a_page_whole_or_not_at_all(cli, tmp_path, monkeypatc
 def test_commands_that_make_results_write_their_page(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     curves(3, 5, 30).save("a.json")
-    code, _, _ = cli("recommend", "a.json", "--at-least", "0.85", "--report", "a.html", "--json", "both.json")
+    asked = ("recommend", "a.json", "--at-least", "0.85", "--max-epsilon", "8")
+    code, _, _ = cli(*asked, "--report", "a.html", "--json", "both.json")
     assert code == 0
     read = Read((tmp_path / "a.html").read_text())
     assert read.ids["sentence"].endswith("at least 85.0\u00a0% was asked for.")
-    assert "epsworth recommend a.json --at-least 0.85 --report a.html" in read.text
+    assert "epsworth recommend a.json --at-least 0.85 --max-epsilon 8 --report a.html" in read.text
     assert cli("report", "both.json", "-o", "b.html")[0] == 0
     assert Read((tmp_path / "b.html").read_text()).ids["sentence"] == read.ids["sentence"]
     code, _, err = cli("recommend", "a.json", "--report", "a.json")

@@ -94,7 +94,7 @@ def test_work_is_done_in_one_place_by_some_workers(name, ask):
 def test_parts_are_what_the_next_command_reads(ask, tmp_path):
     whole = json.loads(ask(*COMMANDS["utility"], "--json", "-"))
     told = ask(*COMMANDS["utility"], "--parts", "curves")
-    assert "epsworth recommend curves --at-least 0.9" in " ".join(told.split())
+    assert "epsworth recommend curves --domain ranges.toml --at-least 0.9" in " ".join(told.split())
     parts = ew.CurveParts.load(tmp_path / "curves")
     assert np.concatenate([part.lower for part in parts], axis=2).tolist() == whole["stability"]["lower"]
     advice = json.loads(ask("recommend", "curves", "--at-least", "0.6", "--json", "-"))

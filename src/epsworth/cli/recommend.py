@@ -71,6 +71,7 @@ def recommend(
     from epsworth.utility.recommendation import recommend as choose
 
     options.check_outputs(json, plot, policy)
+    asking.deadline(context.params)
     options.check_resume(resume)
     options.check_page(report)
     options.check_policy_out(policy, domain_from_data)

@@ -17,6 +17,7 @@ from epsworth.studies.inputs import is_address
 from epsworth.studies.versions import told, versions
 
 if TYPE_CHECKING:
+    from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.recommendation import Recommendation
     from epsworth.utility.surroundings import Surroundings
@@ -106,9 +107,11 @@ def surroundings(
         return None, True
 
 
-def beside_curves(around: Surroundings | None) -> dict[str, Any]:
-    """Return what files keep of it, beside curves."""
-    return {} if around is None else {"surroundings": around.to_dict()}
+def beside_curves(around: Surroundings | None, declared: Domain | None = None) -> dict[str, Any]:
+    """Return what files keep beside curves: declared ranges, and what a page shows of one record."""
+    from epsworth.reports.result import beside
+
+    return beside(around) if around is not None else {} if declared is None else {"domain": declared.to_dict()}
 
 
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from epsworth.space import Domain, Feature, unit_domain
+if TYPE_CHECKING:
+    from epsworth.space import Domain, Feature
 
 SHOWN = 10  # categories that a message names
 
@@ -33,6 +34,8 @@ def with_gaps(
     """
     if not words:
         return domain
+    from epsworth.space import Domain, unit_domain
+
     declared = domain or unit_domain(names)
     named = substitutes("--missing", words, [declared[name] for name in names], columns) or {}
     for name, value in named.items():
@@ -60,6 +63,7 @@ def substitutes(
 
     Examples
     --------
+    >>> from epsworth import Feature
     >>> features = [Feature("age", 0, 100), Feature("job", categories=("clerk", "other"))]
     >>> substitutes("--missing", ["age=40", "other"], features)
     {'age': Decimal('40'), 'job': 'other'}

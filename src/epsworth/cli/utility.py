@@ -55,6 +55,7 @@ def utility(
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
     options.check_outputs(json, plot)
+    asking.deadline(context.params)
     options.check_resume(resume)
     options.check_page(report)
     if parts is not None:
@@ -74,8 +75,8 @@ def utility(
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain
-    held = {} if declared is None else {"domain": declared.to_dict()}
-    if show.told(json, lambda: curves.to_dict() | held | beside_curves(around)):
+    held = beside_curves(around, declared)
+    if show.told(json, lambda: curves.to_dict() | held):
         leave_if(interrupted)
         return
     show.print_kept(curves, views, context.params["verbose"], quiet)

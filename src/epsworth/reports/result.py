@@ -115,10 +115,17 @@ def report(
         return policy_page(result, Origin.of(text.encode(), command), text)
     if isinstance(result, Tailored):
         return report_document(document_of(result), command=command)
-    document = result.to_dict() | ({} if surroundings is None else {"surroundings": surroundings.to_dict()})
+    document = result.to_dict() | ({} if surroundings is None else beside(surroundings))
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
     asked = Question(at_least, on, of, delta, max_epsilon, at_most_sure)
     return _of_curves(result, asked, content, command, document.get("population"), surroundings, origins)
+
+
+def beside(surroundings: Surroundings) -> dict[str, Any]:
+    """Return what a file keeps beside curves."""
+    ranges = surroundings.domain if surroundings.declared else None
+    declared = {} if ranges is None else {"domain": ranges.to_dict()}
+    return declared | {"surroundings": surroundings.to_dict()}
 
 
 def report_file(
