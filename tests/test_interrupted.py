@@ -101,9 +101,8 @@ def test_the_file_of_a_run_is_no_other_file(cli, place):
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_tells_what_is_proven(place, stop):
-    process = started(
-        "utility", *QUESTION, "--tolerance", "0.005", "--json", "curves.json", "--resume", "run.npz", "-v"
-    )
+    kept = ("--json", "curves.json", "--resume", "run.npz", "-v")
+    process = started("utility", *QUESTION, "--tolerance", "0.005", *kept)
     process.send_signal(stop)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130

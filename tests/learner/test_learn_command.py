@@ -116,9 +116,10 @@ def test_reports_of_one_table_add_up_whatever_the_configuration(cli):
 @pytest.mark.slow
 def test_a_learnt_model_is_a_model_for_the_other_commands(cli, learnt):
     """No --trust: the file is data.  The features are found by name, as scikit-learn's are."""
-    code, out, err = cli("utility " + learnt + " --json -")
+    code, out, err = cli("utility " + learnt + " --json - --within-seconds inf")
     assert (code, err) == (0, "")
     found = json.loads(out)
+    assert found.pop("domain") == ew.Domain.load("domain.toml").to_dict()
     model = Classifier.load("m.learner")
     assert model.feature_names_in_.tolist() == ["age", "hours"]
     table = pl.read_csv("some.csv")
