@@ -149,6 +149,7 @@ def _(folder):
     prepare(folder)
     asked = ("model.skops", "people.csv", *BOX, "-m", "pm", "-m", "sw", "--seed", "1")
     found = json_of(folder, "utility", *asked, "-e", "2:6:2")
+    assert found.pop("domain") == ew.Domain.load(folder / "ranges.toml").to_dict()
     advice = json_of(folder, "recommend", *asked, "-e", "2,4,8", "--at-least", "0.7")
     names = ("at_least", "feasible", "choice", "choices", "undecided", "ceiling", "labels", "confidence")
     return {
