@@ -105,8 +105,13 @@ def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, ca
             if ids is None:
                 asked["rows"] = 5
             if over:
-                count = sum(total > cap for total in after.values())
-                with pytest.raises(ValueError, match="everybody" if common > cap else f"^{count} unit"):
+                beyond = [unit for unit, total in after.items() if total > cap]
+                told = f"^{len(beyond)} persons? would exceed the cap"
+                if ids is not None and common <= cap:
+                    most_rows = max(rows[unit] for unit in beyond)
+                    fitting = min((cap - after[unit] + own[unit]) // eighths for unit in beyond)
+                    told += f", with up to {most_rows} rows? each, of which {fitting or 'none'} would fit;"
+                with pytest.raises(ValueError, match="everybody" if common > cap else told):
                     begun(ledger, number, ids, **asked)
                 continue
             run = begun(ledger, number, ids, **asked)
