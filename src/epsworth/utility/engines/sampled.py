@@ -112,7 +112,6 @@ class AverageFirst(Engine):
         sampler, pooled = Sampler(question, settings), Tally(question.shape[:2])
         settings.follow(Bounds(*records, pooled.stability))
         with suppress(Stopped):
-            question.pace.check()
             _bound_average(sampler, pooled, settings.risk, settings.progress)
         accuracy = None if question.y is None else Bounds(*records, pooled.accuracy)
         stability = Bounds(*records, pooled.stability)
