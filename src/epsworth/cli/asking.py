@@ -264,7 +264,7 @@ def decided(at_least: float, tolerance: float) -> Callable[[Standing], bool]:
         if standing.seconds < PATIENCE or standing.done <= 0:
             return False
         rest = standing.seconds / standing.done - standing.seconds
-        if standing.done > NEARLY and rest < PATIENCE:
+        if standing.done > NEARLY and rest < PATIENCE and standing.seconds < 2 * PATIENCE:
             return False
         lower, upper = standing.average()
         clear = (lower >= at_least) | (upper < at_least)

@@ -1,0 +1,45 @@
+"""When `recommend` has seen enough: the average is on one side of the wish everywhere, or as narrow as was asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epsworth.bounds import Interval
+from epsworth.cli.asking import PATIENCE, deadline, decided
+from epsworth.utility.pace import Standing
+
+
+def standing(lower, upper, seconds=1.5 * PATIENCE, done=0.1):
+    bounds = Interval(np.array([lower]), np.array([upper]))
+    return Standing(done, seconds, ("pm",), np.arange(1.0, 1 + len(lower)), lambda: bounds)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "enough"),
+    [
+        ([0.5, 0.91], [0.55, 0.95], True),  # below and above, narrow enough to be told
+        ([0.5, 0.89], [0.55, 0.905], True),  # undecided, but as narrow as it gets
+        ([0.5, 0.85], [0.55, 0.905], False),
+        ([0.1, 0.91], [0.55, 0.95], False),  # decided, but too wide to be told
+    ],
+)
+def test_a_run_ends_where_every_average_is_clear(lower, upper, enough):
+    assert decided(0.9, 0.01)(standing(lower, upper)) is enough
+
+
+def test_what_is_exact_within_seconds_is_waited_for():
+    clear = ([0.5], [0.51])
+    assert not decided(0.9, 0.01)(standing(*clear, seconds=0.9 * PATIENCE))
+    assert not decided(0.9, 0.01)(standing(*clear, done=0.8))  # four tenths of the patience are left
+    assert decided(0.9, 0.01)(standing(*clear, done=0.4))
+    assert decided(0.9, 0.01)(standing(*clear, seconds=2 * PATIENCE, done=0.9))
+
+
+def test_a_minute_is_the_most_unless_it_is_said_otherwise():
+    assert deadline({"within_seconds": None}) == 60
+    assert deadline({"within_seconds": None, "parts": "folder"}) is None
+    assert deadline({"within_seconds": float("inf")}) is None
+    assert deadline({"within_seconds": 5.0}) == 5
+    with pytest.raises(ValueError, match="positive and finite"):
+        deadline({"within_seconds": 0.0})
