@@ -1,4 +1,4 @@
-"""When `recommend` has seen enough: the average is on one side of the wish everywhere, or as narrow as was asked for."""
+"""When `recommend` has seen enough: the average is on one side of the wish everywhere, or as narrow as was asked."""
 
 from __future__ import annotations
 
