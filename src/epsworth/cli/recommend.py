@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +16,8 @@ from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
+    from epsworth.release import Policy
+    from epsworth.space import Domain
     from epsworth.utility.choice import Choice
     from epsworth.utility.tailored import Tailored
 
@@ -64,117 +68,189 @@ def recommend(
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
-    from epsworth.mechanisms.family import is_tailored
-    from epsworth.rounding import round_down, show_down
-    from epsworth.space import Domain
-    from epsworth.studies.result import curves_of_file
     from epsworth.utility.recommendation import recommend as choose
 
-    options.check_outputs(json, plot, policy)
-    asking.deadline(context.params)
-    options.check_resume(resume)
-    options.check_page(report)
-    options.check_policy_out(policy, domain_from_data)
-    if study is not None:
-        asking.check_study(study, table, domain_from_data)
-    interrupted, loaded, made, ranges = False, None, None, None
-    curves: Any  # in memory, or in parts
-    if recheck and (policy is None or table is None):
-        raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
-    columns, missing = options.passing_columns(passing, policy), context.params["missing"]
+    given = context.params
+    _check(given)
     view = view_asked(on)
-    check_choice(at_least, of, delta, max_epsilon, at_most_sure)
-    if table is None:
-        if is_address(source) or (source.suffix != ".json" and not source.is_dir()):
-            raise ValueError(
-                f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
-            )
-        _refuse_questions(context, CHOICES | ({"domain", "missing"} if policy else set()))
-        curves, ranges = curves_of_file(source)
-        ranges = ranges if domain is None else Domain.load(domain)
-        ranges = with_gaps(ranges, missing, curves.features, curves.features, domain)
-    else:
-        if not sensitive:
-            raise ValueError("--sensitive is missing; name the features that users perturb")
-        if of == "accuracy" and target is None:
-            raise ValueError("--of accuracy needs the true labels; name their column with --target")
-        rows = [view] if isinstance(view, int) else []
-        loaded = asking.Inputs.of(context.params, source, table)
-        loaded = loaded if domain_from_data else loaded.with_whole_numbers()
-        if study is not None:
-            asking.study_of(context.params, source, table, loaded, study).save(study)
-        wish = view == "average" and of == "stability" and asking.deadline(context.params) is not None
-        enough = asking.decided(at_least, context.params["tolerance"]) if wish else None
-        curves, interrupted = asking.compute(context.params, source, table, rows, loaded=loaded, enough=enough)
-    if table is None and source.is_dir() and (plot is not None or report is not None):
-        raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
-    found = choose(
-        curves, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,  # type: ignore[arg-type]  # checked there
+    answer = _saved(context) if table is None else _computed(given, view)
+    answer.found = choose(
+        answer.curves, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon,  # type: ignore[arg-type]  # checked there
+        at_most_sure=at_most_sure,
     )  # fmt: skip
-    again = handed = None
-    if policy is not None and found.feasible:
-        if loaded is not None and found.choice is not None and found.choice.tailored:
-            made = _tailored(found.choice, loaded, seed)
-            handed = options.passing_only(made.policy, columns)
-        else:
-            handed = found.policy(ranges if loaded is None else loaded.domain, passing=columns)
-        handed.save(policy)
-        if recheck and table is not None:
-            given = context.params | {"resume": None}
-            again, stopped = asking.compute(given, source, table, policy=policy, loaded=loaded)
-            interrupted = interrupted or stopped
-    if plot is not None:
+    if policy is not None and answer.found.feasible:
+        _hand_out(answer, given)
+    beside = _draw(answer, given)
+    if not show.told(json, lambda: answer.document() | beside):
+        show.print_answer(answer.curves, answer.found, given["verbose"], quiet)
+        if not quiet:
+            _tell(answer, given)
+    leave_if(answer.interrupted)
+
+
+@dataclass
+class Answer:
+    """Curves and what was made of them.
+
+    Attributes
+    ----------
+    curves : Curves or CurveParts
+    loaded : Inputs or None
+        What they were asked of; None where they were saved.
+    ranges : Domain or None
+        Declared ranges.
+    made : Tailored or None
+        The policy that was made for the model, where that was chosen.
+    policy : Policy or None
+        What clients run.
+    again : Curves or None
+        The same question of that policy.
+    """
+
+    curves: Any
+    loaded: asking.Inputs | None
+    ranges: Domain | None
+    interrupted: bool = False
+    found: Any = None
+    made: Tailored | None = None
+    policy: Policy | None = None
+    again: Any = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        held = {"recommendation": self.found, "curves": self.curves, "domain": self.ranges, "released": self.again}
+        return {name: one.to_dict() for name, one in held.items() if one is not None}
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    """Refuse, before any work, what cannot be answered or written."""
+    options.check_outputs(given["json"], given["plot"], given["policy"])
+    asking.deadline(given)
+    options.check_resume(given["resume"])
+    options.check_page(given["report"])
+    options.check_policy_out(given["policy"], given["domain_from_data"])
+    options.passing_columns(given["passing"], given["policy"])
+    if given["study"] is not None:
+        asking.check_study(given["study"], given["table"], given["domain_from_data"])
+    if given["recheck"] and (given["policy"] is None or given["table"] is None):
+        raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
+    view_asked(given["on"])
+    check_choice(given["at_least"], given["of"], given["delta"], given["max_epsilon"], given["at_most_sure"])
+
+
+def _saved(context: typer.Context) -> Answer:
+    """Return the curves that a file or a folder holds."""
+    from epsworth.space import Domain
+    from epsworth.studies.result import curves_of_file
+
+    given = context.params
+    source, domain = given["source"], given["domain"]
+    if is_address(source) or (source.suffix != ".json" and not source.is_dir()):
+        raise ValueError(
+            f"{source} is not curves (.json), so it needs a table: epsworth recommend MODEL TABLE -s FEATURE"
+        )
+    _refuse_questions(context, CHOICES | ({"domain", "missing"} if given["policy"] else set()))
+    if source.is_dir() and (given["plot"] is not None or given["report"] is not None):
+        raise ValueError("--plot and --report draw the curves of a file, and this is a folder of parts; drop them")
+    curves, ranges = curves_of_file(source)
+    ranges = ranges if domain is None else Domain.load(domain)
+    return Answer(curves, None, with_gaps(ranges, given["missing"], curves.features, curves.features, domain))
+
+
+def _computed(given: Mapping[str, Any], view: str | int) -> Answer:
+    """Ask the model about the table."""
+    source, table = given["source"], given["table"]
+    if not given["sensitive"]:
+        raise ValueError("--sensitive is missing; name the features that users perturb")
+    if given["of"] == "accuracy" and given["target"] is None:
+        raise ValueError("--of accuracy needs the true labels; name their column with --target")
+    loaded = asking.Inputs.of(given, source, table)
+    loaded = loaded if given["domain_from_data"] else loaded.with_whole_numbers()
+    if given["study"] is not None:
+        asking.study_of(given, source, table, loaded, given["study"]).save(given["study"])
+    short = view == "average" and given["of"] == "stability" and asking.deadline(given) is not None
+    enough = asking.decided(given["at_least"], given["tolerance"]) if short else None
+    rows = [view] if isinstance(view, int) else []
+    curves, interrupted = asking.compute(given, source, table, rows, loaded=loaded, enough=enough)
+    return Answer(curves, loaded, None if given["domain_from_data"] else loaded.domain, interrupted)
+
+
+def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
+    """Write what clients run, and ask about it where that is wished."""
+    columns = options.passing_columns(given["passing"], given["policy"])
+    loaded, choice = answer.loaded, answer.found.choice
+    if loaded is not None and choice.tailored:
+        answer.made = _tailored(choice, loaded, given["seed"])
+        answer.policy = options.passing_only(answer.made.policy, columns)
+    else:
+        answer.policy = answer.found.policy(answer.ranges, passing=columns)
+    answer.policy.save(given["policy"])
+    if given["recheck"]:
+        asked = dict(given) | {"resume": None}
+        answer.again, stopped = asking.compute(
+            asked, given["source"], given["table"], policy=given["policy"], loaded=loaded
+        )
+        answer.interrupted = answer.interrupted or stopped
+
+
+def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw a plot and a page where they are asked for; return what files keep of the page."""
+    if given["plot"] is not None:
         from epsworth.utility.figures import plot_curves
 
-        plot_curves(curves, plot, on=[view], of=found.of, recommended=found)
-    beside: dict[str, object] = {}
-    if report is not None:
-        from epsworth.cli.report import beside_curves, surroundings, write_page
+        found = answer.found
+        plot_curves(answer.curves, given["plot"], on=[found.on], of=found.of, recommended=found)
+    if given["report"] is None:
+        return {}
+    from epsworth.cli.report import beside_curves, surroundings, write_page
 
-        around = None
-        if loaded is not None:
-            around, cut = surroundings(context.params, loaded, curves, found, None)
-            interrupted, beside = interrupted or cut, beside_curves(around)
-        write_page(report, curves, found, around, loaded)
-    released = {} if again is None else {"released": again.to_dict()}
-    if loaded is not None and not domain_from_data:
-        ranges = loaded.domain
-    held = {"recommendation": found, "curves": curves} | ({} if ranges is None else {"domain": ranges})
-    if show.told(json, lambda: {name: one.to_dict() for name, one in held.items()} | beside | released):
-        leave_if(interrupted)
-        return
-    show.print_answer(curves, found, context.params["verbose"], quiet)
-    if quiet:
-        leave_if(interrupted)
-        return
-    out = show.console()
-    if policy is not None and handed is not None:
-        show.print_policy(policy, handed)
+    around = None
+    if answer.loaded is not None:
+        around, cut = surroundings(given, answer.loaded, answer.curves, answer.found, None)
+        answer.interrupted = answer.interrupted or cut
+    write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
+    return beside_curves(around)
+
+
+def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
+    """Say what was written, and which command comes next."""
+    from epsworth.rounding import round_down
+
+    out, found, policy = show.console(), answer.found, given["policy"]
+    if answer.policy is not None:
+        show.print_policy(policy, answer.policy)
     elif policy is not None:
         out.print(f"No policy was written to {policy}.", markup=False, soft_wrap=True)
-    if made is not None:
-        out.print(str(made), markup=False, soft_wrap=True)
-    if again is not None:
-        lower = float(again.select(view, found.of).lower[0, 0])
-        kept = "" if lower >= at_least else f", which is less than the {at_least:g} that was wanted: raise epsilon"
+    if answer.made is not None:
+        out.print(str(answer.made), markup=False, soft_wrap=True)
+    if answer.again is not None:
+        lower = float(answer.again.select(found.on, found.of).lower[0, 0])
+        wish = found.at_least
+        kept = "" if lower >= wish else f", which is less than the {wish:g} that was wanted: raise epsilon"
         out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
-    elif policy is not None and found.feasible:
+    elif answer.policy is not None:
         out.print(found.as_released)
-    ranges_again = show.domain_words(domain, missing)
-    if policy is not None and found.feasible:
-        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
-    elif found.feasible and json is not None:
-        show.suggest(
-            "recommend", json, "--at-least", at_least, "--policy", "policy.toml", why="write what clients must run"
-        )
+    _suggest(answer, given)
+
+
+def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
+    from epsworth.mechanisms.family import is_tailored
+    from epsworth.rounding import show_down
+
+    found, why = answer.found, "write what clients must run"
+    if answer.policy is not None:
+        show.suggest("perturb", given["policy"], "people.csv", "released.csv", why="what every client runs")
+    elif found.feasible and given["json"] is not None:
+        show.suggest("recommend", given["json"], "--at-least", found.at_least, "--policy", "policy.toml", why=why)
     elif found.feasible:
-        show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")
-    elif table is not None and not any(map(is_tailored, curves.mechanisms)):
+        show.suggest(*show.again(), "--policy", "policy.toml", why=why)
+    elif answer.loaded is not None and not any(map(is_tailored, answer.curves.mechanisms)):
+        ranges = show.domain_words(given["domain"], given["missing"])
+        asked = (given["source"], given["table"], "-s", ",".join(answer.curves.features), *ranges)
         show.suggest(
-            "tailor", source, table, "-s", ",".join(curves.features), *ranges_again, "-e", show_down(found.max_epsilon),
-            "--policy", "policy.toml", why="a policy made for this model; the table must be public",
+            "tailor", *asked, "-e", show_down(found.max_epsilon), "--policy", "policy.toml",
+            why="a policy made for this model; the table must be public",
         )  # fmt: skip
-    leave_if(interrupted)
 
 
 def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailored:
@@ -213,22 +289,9 @@ def check_choice(
 
 
 CHOICES = {
-    "source",
-    "table",
-    "verbose",
-    "quiet",
-    "at_least",
-    "max_epsilon",
-    "at_most_sure",
-    "on",
-    "of",
-    "delta",
-    "json",
-    "plot",
-    "policy",
-    "passing",
-    "report",
-}
+    *("source", "table", "verbose", "quiet", "at_least", "max_epsilon", "at_most_sure", "on", "of", "delta"),
+    *("json", "plot", "policy", "passing", "report"),
+}  # fmt: skip
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,57 +200,75 @@ def stability(
     check_n_jobs(n_jobs)
     if checkpoint is not None:
         _check_place(checkpoint, n_jobs)
+    random, apart = generator(rng), Asked.of(mechanisms)
+    settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
+    how = _How(method, over, confidence, settings, pace, checkpoint, n_jobs)
     with one_openmp_thread():  # around whatever is asked of the classifier
-        random, tailored, apart = generator(rng), None, Asked.of(mechanisms)
         if policy is not None:
             own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
             check_beside_policy(
-                {
-                    "sensitive": sensitive,
-                    "mechanisms": own,
-                    "epsilons": epsilons,
-                    "domain": domain,
-                    "quantise": quantise,
-                }
-            )
-            policy = as_policy(policy)
-            if policy.tailoring is not None:
-                if checkpoint is not None:
-                    raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
-                settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-                return kept_under(policy, model, X, y=y, method=method, over=over, settings=settings, pace=pace)
-            question = ask_about(policy, model, X, y=y)
-            if question.subsets and checkpoint is not None:
-                raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
-        elif sensitive is None:
-            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
-        else:
-            grid = DEFAULT_EPSILONS if epsilons is None else epsilons
-            question = ask(
-                model, X, sensitive=sensitive, mechanisms=apart.to_check, epsilons=grid, domain=domain,
-                y=y, quantise=quantise, per=per,
+                {"sensitive": sensitive, "mechanisms": own, "epsilons": epsilons, "domain": domain,
+                 "quantise": quantise}
             )  # fmt: skip
-            if apart.tailored:
-                apart.check(method, checkpoint)
-                warn_public(depth=DEPTH)
-                made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
-                tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
-                if not apart.others:
-                    pace.progress(1.0)
-                    return tailored
+            return how.under(as_policy(policy), model, X, y)
+        if sensitive is None:
+            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
+        question = ask(
+            model, X, sensitive=sensitive, mechanisms=apart.to_check, domain=domain, y=y, quantise=quantise, per=per,
+            epsilons=DEFAULT_EPSILONS if epsilons is None else epsilons,
+        )  # fmt: skip
+        if not apart.tailored:
+            return how.answer(question)
+        apart.check(method, checkpoint)
+        warn_public(depth=DEPTH)
+        made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=_apart(random))
+        tailored = by_itself(question, made, tolerance, pace.clock() - pace.began)
+        if not apart.others:
+            pace.progress(1.0)
+            return tailored
+        curves = how.answer(question)
+        return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
+
+
+@dataclass(frozen=True)
+class _How:
+    """How a question is answered, whatever it asks."""
+
+    method: Method
+    over: Over
+    confidence: float
+    settings: Settings
+    pace: Pace
+    checkpoint: str | Path | None
+    n_jobs: int | None
+
+    def answer(self, question: Question) -> Curves:
+        """Run the engines, in a run that is kept where that is wished."""
+        settings, pace = self.settings, self.pace
         pace.progress(READ / 2)
-        settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-        if checkpoint is None:
-            answered, chosen = run(question, method, settings, over, pace, work=Work(n_jobs))
+        if self.checkpoint is None:
+            answered, chosen = run(question, self.method, settings, self.over, pace, work=Work(self.n_jobs))
         else:
-            asked = described(question, method=method, over=over, confidence=confidence, tolerance=tolerance,
-                              at_least=at_least)  # fmt: skip
-            with _kept_in(checkpoint, asked, question, random, n_jobs) as (kept, work):
-                answered, chosen = run(question, method, settings, over, pace, kept, work)
-        curves = curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
-        if tailored is not None:
-            return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
-        return curves
+            asked = described(
+                question, method=self.method, over=self.over, confidence=self.confidence,
+                tolerance=settings.tolerance, at_least=settings.at_least,
+            )  # fmt: skip
+            with _kept_in(self.checkpoint, asked, question, settings.rng, self.n_jobs) as (kept, work):
+                answered, chosen = run(question, self.method, settings, self.over, pace, kept, work)
+        return curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
+
+    def under(self, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Curves:
+        """Answer what clients release under a policy."""
+        if policy.tailoring is not None:
+            if self.checkpoint is not None:
+                raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
+            return kept_under(
+                policy, model, X, y=y, method=self.method, over=self.over, settings=self.settings, pace=self.pace
+            )
+        question = ask_about(policy, model, X, y=y)
+        if question.subsets and self.checkpoint is not None:
+            raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
+        return self.answer(question)
 
 
 def _apart(rng: np.random.Generator) -> np.random.Generator:

@@ -94,7 +94,7 @@ def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     wanted = f"{percent_down(asked.at_least, 15)} %"
     lines = [
         f"No: nothing here {how} {_kept(asked, wanted)} {_limit(asked)}.",
-        _row("closest", f"{_point(closest)}: {_percent(closest.lower)} kept"),
+        _row("closest", f"{_point(closest)}: {_percent(closest.lower)} {'kept' if asked.limited else 'right'}"),
         _row("attacker", _attacker(closest.guarantee)),
     ]
     if (best := asked.beyond.best) is not None:
