@@ -129,7 +129,7 @@ def _check(given: Mapping[str, Any]) -> None:
     options.check_resume(given["resume"])
     options.check_page(given["report"])
     options.check_policy_out(given["policy"], given["domain_from_data"])
-    options.passing_columns(given["passing"], given["policy"])
+    options.passing_columns(given["passing"] or None, given["policy"])
     if given["study"] is not None:
         asking.check_study(given["study"], given["table"], given["domain_from_data"])
     if given["recheck"] and (given["policy"] is None or given["table"] is None):
@@ -177,7 +177,7 @@ def _computed(given: Mapping[str, Any], view: str | int) -> Answer:
 
 def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
     """Write what clients run, and ask about it where that is wished."""
-    columns = options.passing_columns(given["passing"], given["policy"])
+    columns = options.passing_columns(given["passing"] or None, given["policy"])
     loaded, choice = answer.loaded, answer.found.choice
     if loaded is not None and choice.tailored:
         answer.made = _tailored(choice, loaded, given["seed"])
