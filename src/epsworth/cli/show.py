@@ -44,8 +44,7 @@ def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> 
 def print_answer(curves: Any, found: Recommendation, verbose: bool = False, quiet: bool = False) -> None:
     """Print a verdict, the table that it comes from, and of whom it holds; more where it is asked for, or the first."""
     out = console(SCREEN)
-    for i, line in enumerate(found.verdict):
-        out.print(line, style=("bold" if found.feasible else "bold yellow") if i == 0 else None, markup=False)
+    _print_lines(out, found.verdict, "bold" if found.feasible else "bold yellow")
     if quiet:
         return
     out.print()
@@ -55,14 +54,19 @@ def print_answer(curves: Any, found: Recommendation, verbose: bool = False, quie
         print_more(curves, found.notes, [found.on], found.of)
 
 
+def _print_lines(out: Console, lines: Sequence[str], first: str) -> None:
+    """Print lines, the first in a style of its own."""
+    for i, line in enumerate(lines):
+        out.print(line, style=first if i == 0 else None, markup=False)
+
+
 def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False, quiet: bool = False) -> None:
     """Print what is kept, the table that it comes from, and of whom it holds; more where it is asked for, or less."""
     from epsworth.utility.wording import kept
 
     lines, certainty = kept(curves)
     out = console(SCREEN)
-    for i, line in enumerate(lines):
-        out.print(line, style="bold" if i == 0 else None, markup=False)
+    _print_lines(out, lines, "bold")
     if quiet:
         return
     shown = [view for view in views if view not in ("average", "worst")] + views_of(curves)[:1]

@@ -19,6 +19,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
 from epsworth.reports.escaping import cleaned
+from epsworth.utility.choice import Limits
 from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation
@@ -173,13 +174,15 @@ class Shown:
     @cached_property
     def admitted(self) -> NDArray[np.bool_]:
         """Which points are accepted, by their delta."""
-        delta = 1.0 if self.found.delta is None else self.found.delta
-        return np.array([[promise.delta <= delta for promise in row] for row in self.promises])
+        return self._within(Limits(self.found.limits.delta))
 
     @cached_property
     def accepted(self) -> NDArray[np.bool_]:
         """Which points protect as much as was asked for."""
-        return np.array([[self.found.accepts(promise) for promise in row] for row in self.promises])
+        return self._within(self.found.limits)
+
+    def _within(self, limits: Limits) -> NDArray[np.bool_]:
+        return np.array([[limits.accept(promise) for promise in row] for row in self.promises])
 
     @cached_property
     def totals(self) -> Floats:

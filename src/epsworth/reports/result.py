@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from epsworth.reports.tailored_page import document_of
 from epsworth.reports.utility import utility_page
 from epsworth.space import LeakWarning
 from epsworth.studies.result import StudyResult, is_study_result
+from epsworth.studies.study import WANTED
 from epsworth.utility.curves import FEWEST_ROWS, FORMAT, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation, recommend
@@ -48,7 +49,6 @@ class Question:
         return Question(**{**said, **given})
 
 
-WANTED = tuple(field.name for field in fields(Question))
 LIMITS = {"max_epsilon", "at_most_sure"}  # of which one is given
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from epsworth.guarantees import Guarantee
 from epsworth.numerals import as_float, short
 from epsworth.results import Result
 from epsworth.rounding import show_up
@@ -114,10 +113,6 @@ class Recommendation(Result):
         """What was accepted."""
         most = self.max_epsilon if self.at_most_sure is None else None
         return Limits.of_wish(self.delta, most, self.at_most_sure)
-
-    def accepts(self, promise: Guarantee) -> bool:
-        """Tell whether a promise protects a record as much as was asked for."""
-        return self.limits.accept(promise)
 
     def policy(self, domain: Ranges | None = None, *, passing: Sequence[str] | None = None) -> Policy:
         """Return what clients must run to get what was chosen; see `as_released` for what that changes.
