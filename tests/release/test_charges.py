@@ -87,12 +87,12 @@ def test_another_spelling_of_a_person_is_no_other_person(tmp_path, kind, value, 
 
 def test_a_run_that_was_charged_for_fewer_rows_of_a_person_is_not_told_of_more(table):
     out = table.with_name("out.csv")
-    perturb_file(POLICY, table, out, most=1)
+    perturb_file(POLICY, table, out, max_rows_per_person=1)
     for more in (2, None):
         with pytest.raises(ValueError, match=r"charged for at most 1 row of a unit, not (2|50) .*again=True"):
-            perturb_file(POLICY, table, out, most=more)
+            perturb_file(POLICY, table, out, max_rows_per_person=more)
     assert float(Ledger().spent([7])[0]) == pytest.approx(2)
-    assert perturb_file(POLICY, table, out, most=2, again=True).most == 2
+    assert perturb_file(POLICY, table, out, max_rows_per_person=2, again=True).most == 2
     assert float(Ledger().spent([7])[0]) == pytest.approx(2 + 4)
 
 
@@ -108,7 +108,7 @@ def test_a_cap_that_is_first_stated_when_the_run_is_done_holds_from_then_on(tabl
 @pytest.mark.parametrize(
     ("terms", "sentence"),
     [
-        ({"most": 10**30}, "most must be a whole number from 1 to 9223372036854775807"),
+        ({"max_rows_per_person": 10**30}, "max_rows_per_person must be a whole number from 1 to 9223372036854775807"),
         ({"cap": "1_0"}, "cap: must be a finite number, got '1_0'"),
         ({"cap": "\u0663"}, "cap: must be a finite number"),
     ],
@@ -123,7 +123,7 @@ def test_without_a_unit_everybody_is_charged_for_every_row(table):
     receipt = perturb_file(POLICY, table, table.with_name("out.csv"))
     assert "the ledger charges the run to everybody" in str(receipt)
     assert float(Ledger().spent(["anybody"])[0]) == pytest.approx(50 * 2)
-    again = perturb_file(POLICY, table, table.with_name("out2.csv"), again=True, most=1)
+    again = perturb_file(POLICY, table, table.with_name("out2.csv"), again=True, max_rows_per_person=1)
     assert (again.times_before, again.epsilon_so_far) == (1, pytest.approx(4))
     assert float(Ledger().spent(["anybody"])[0]) == pytest.approx(50 * 2 + 2)
 

@@ -87,10 +87,12 @@ def test_work_that_is_done_is_said_to_be_and_the_ledgers_place_is_printed(cli, p
 def test_a_cap_that_refuses_says_who_has_how_many_rows_and_what_would_fit(cli, place, more):
     code, _, err = cli(*WORDS, "--cap", "2", *more)
     assert code == 2
-    assert "1 person would exceed the cap, with up to 3 rows each, of which 2 would fit; release less" in err
+    assert (
+        "1 person would exceed the cap, with up to 3 rows each, of which 2 would fit; give max_rows_per_person=2" in err
+    )
     code, _, err = cli(*WORDS[:4], "--cap", "2", *more)
     assert code == 2
-    assert "4 rows count as one person's, and 2 would fit; state unit= (--id) or most= (--most)" in err
+    assert "4 rows count as one person's, and 2 would fit; state unit= (--id) or max_rows_per_person=" in err
 
 
 def test_what_left_before_takes_from_what_fits(cli, place):

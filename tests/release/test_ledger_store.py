@@ -254,7 +254,7 @@ def test_what_is_stated_of_a_run_that_goes_on_is_kept(tmp_path):
     assert (resumed.state, resumed.id, ledger.settled()[1]) == ("resumed", first.id, Decimal("0.75"))
     with pytest.raises(ValueError, match="everybody would exceed the cap"):
         begun(ledger, 2, rows=1)
-    with pytest.raises(ValueError, match="most must be a whole number from 1 to"):
+    with pytest.raises(ValueError, match="max_rows_per_person must be a whole number from 1 to"):
         begun(ledger, 3, rows=1, most=10**30)
 
 

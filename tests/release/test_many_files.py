@@ -391,7 +391,7 @@ def test_what_spark_and_dask_leave_beside_parts_is_no_table(place):
 def test_lists_are_files_of_different_names(place):
     write_parts(place / "more", count=1)
     files = [place / "parts" / "part-01.csv", place / "more" / "part-00.csv"]
-    assert perturb_files(POLICY, files, place / "out", ledger=place / "ledger", most=2).rows == 80
+    assert perturb_files(POLICY, files, place / "out", ledger=place / "ledger", max_rows_per_person=2).rows == 80
     with pytest.raises(ValueError, match=r"another file is called part-00\.csv"):
         perturb_files(POLICY, [*files, place / "parts" / "part-00.csv"], place / "other")
     with pytest.raises(TypeError, match="a folder or a list of files"):

@@ -113,7 +113,7 @@ def report(
     target: Annotated[str, typer.Option(help="Column of labels.")],
     unit: options.Person = None,
     cap: options.Cap = None,
-    most: options.Most = None,
+    max_rows_per_person: options.MaxRows = None,
     ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
     sep: options.Sep = ",",
@@ -127,7 +127,9 @@ def report(
     from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count, run = reported(made, source, destination, target, unit, cap, most, ledger, again=again, sep=sep)
+    count, run = reported(
+        made, source, destination, target, unit, cap, max_rows_per_person, ledger, again=again, sep=sep
+    )
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if unit is not None:

@@ -153,8 +153,11 @@ Person = Annotated[
     str | None, typer.Option("--id", help="Column that says who a row is about; without it everybody is charged.")
 ]
 Cap = Annotated[str | None, typer.Option(help="Largest epsilon of a person over all runs of the ledger.")]
-Most = Annotated[
-    int | None, typer.Option(help="Without --id: rows that one person has at most; else all may be one person's.")
+MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows-per-person", help="With --id: release a person's first rows alone; without: what one has at most."
+    ),
 ]
 LedgerFolder = Annotated[
     str | None,  # an empty one is refused, which a path would take for the current folder

@@ -23,7 +23,7 @@ def perturb(
     unit: options.Person = None,
     cap: options.Cap = None,
     delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
-    most: options.Most = None,
+    max_rows_per_person: options.MaxRows = None,
     ledger: options.LedgerFolder = None,
     again: Annotated[
         bool, typer.Option("--again", help="Perturb records that left before: their epsilons add.")
@@ -54,7 +54,14 @@ def perturb(
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
     from epsworth.release.released_folder import check_apart
 
-    terms = {"unit": unit, "cap": cap, "delta_cap": delta_cap, "most": most, "ledger": ledger, "again": again}
+    terms = {
+        "unit": unit,
+        "cap": cap,
+        "delta_cap": delta_cap,
+        "max_rows_per_person": max_rows_per_person,
+        "ledger": ledger,
+        "again": again,
+    }
     many = source != "-" and Path(source).is_dir()
     _check_places(source, destination, receipt, jobs=jobs, many=many, workers=workers, cluster=cluster)
     if many:

@@ -13,6 +13,7 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
+from epsworth.numerals import whole
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
@@ -31,7 +32,7 @@ def report_file(
     *,
     unit: str | None = None,
     cap: Amount | None = None,
-    most: int | None = None,
+    max_rows_per_person: int | None = None,
     ledger: str | Path | None = None,
     again: bool = False,
     sep: str = ",",
@@ -55,8 +56,9 @@ def report_file(
         The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
     cap : number or text, optional
         The largest sum of epsilons of a person over all runs; a ledger keeps what it was told first.
-    most : int, optional
-        Without ``unit``: how many rows one person has at most; else all rows may be one person's.
+    max_rows_per_person : int, optional
+        With ``unit``: only the first so many rows of a person are reported, in the order of the table.  Without it: how
+        many rows one person has at most, which nobody checks; else all rows may be one person's.
     ledger : path, optional
         Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
     again : bool
@@ -87,7 +89,9 @@ def report_file(
     ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
     2
     """
-    return reported(config, source, destination, target, unit, cap, most, ledger, again=again, sep=sep).rows
+    return reported(
+        config, source, destination, target, unit, cap, max_rows_per_person, ledger, again=again, sep=sep
+    ).rows
 
 
 class Reported(NamedTuple):
@@ -122,14 +126,17 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    users = config.admitted(columns(config, table), column(table, target))
-    units = None
+    units, most = None, None if most is None else whole("max_rows_per_person", most)
     if unit is not None:
-        units = UnitCounts()
+        units = UnitCounts(most=most)
         units.add(store.hashes(column(table, unit).to_list()))
+        table = table if (kept := units.kept()) is None else table.filter(kept.tolist())
+    users = config.admitted(columns(config, table), column(table, target))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     if sep != ",":
         content["sep"] = sep
+    if unit is not None and most is not None:
+        content["first rows"] = [unit, most]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
     terms = _terms(config, rows, unit, cap, most, again)

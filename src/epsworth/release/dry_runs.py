@@ -16,12 +16,20 @@ from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_folder import DATABASE, KEY
 from epsworth.release.ledger_terms import Amount, Identity, State, Terms
-from epsworth.release.many_files import digests_of
+from epsworth.release.many_files import check_limit, digests_of
 from epsworth.release.outputs import STANDARD, is_there
 from epsworth.release.parts import derivation
 from epsworth.release.policy import Policy
 from epsworth.release.released_folder import MANIFEST, inputs
-from epsworth.release.streams import ENDINGS, Format, at_hand_as_file, kind_of_ends, terms_of
+from epsworth.release.streams import (
+    ENDINGS,
+    Format,
+    at_hand_as_file,
+    check_most,
+    first_rows,
+    kind_of_ends,
+    terms_of,
+)  # fmt: skip
 from epsworth.release.tables import Perturbation
 from epsworth.release.units import UnitCounts
 from epsworth.results import Result
@@ -40,7 +48,8 @@ class DryRun(Result):
 
     Attributes
     ----------
-    rows : int
+    rows, rows_left_out : int
+        Those that would leave, and those of people who had as many rows as one may have.
     columns, passed, left_out : tuple of str
         Those that would be perturbed, sent as they are, and not sent.
     epsilon, delta, notion
@@ -72,12 +81,15 @@ class DryRun(Result):
     charge: float
     ledger: str
     state: State
+    rows_left_out: int = 0
 
     def __str__(self) -> str:
         """Return a line per fact."""
         rows = f"{self.rows:,}"
         if self.unit is not None:
             rows += f", of {self.people:,} people ({self.unit}), at most {self.most:,} of one"
+        if self.rows_left_out:
+            rows += f"; {self.rows_left_out:,} more are left out"
         delta = f", delta {show_up(self.delta)}" if self.delta else ""
         whom = "everybody, as no column says whose rows these are" if self.unit is None else "one person, at most"
         charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
@@ -104,7 +116,7 @@ def dry_run(
     unit: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
-    most: int | None = None,
+    max_rows_per_person: int | None = None,
     ledger: str | Path | None = None,
     again: bool = False,
     progress: Progress | None = None,
@@ -118,7 +130,7 @@ def dry_run(
     policy : Policy
     source, destination : path or "-"
         A file and the output, or a folder and the folder of outputs.
-    kind, sep, unit, cap, delta_cap, most, ledger, again
+    kind, sep, unit, cap, delta_cap, max_rows_per_person, ledger, again
         As of `perturb_file`.
     progress : callable, optional
         Called with the share that is read.
@@ -147,10 +159,11 @@ def dry_run(
     (3, 2, 2, 'new', ['people.csv'])
     """
     told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
-    counts = None if unit is None else UnitCounts()
+    most = check_most(max_rows_per_person)
+    counts = None if unit is None else UnitCounts(most=most)
     with _looked_into(place) as store:
         seen, identity, output = _seen(policy, source, destination, kind, sep, unit, store, counts, told)
-        rows = sum(one.rows for one in seen)
+        rows = sum(one.released for one in seen)
         terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
         state = store.preview(terms, identity, counts)
         if state == "done" and not is_there(output, _hash(store, identity, unit)):
@@ -172,6 +185,7 @@ def _told(
         tuple(name for name in names or passing.drop if name in passing.drop),
         promise.epsilon, promise.delta, promise.notion, terms.unit, people, most,
         float_above(Fraction(promise.epsilon) * most), str(place), state,
+        sum(one.rows - one.released for one in seen),
     )  # fmt: skip
 
 
@@ -201,14 +215,15 @@ def _seen(
     if str(source) != STANDARD and Path(source).is_dir():
         given = inputs(source, kind, ENDINGS)
         form, place = with_sep(given.kind, sep), Path(destination).resolve()
+        check_limit(unit, None if counts is None else counts.most)
         several = [read(form, path) for path in given.paths]
         whole = digests_of(Secret(store.digest_key), given.names, several)[1]
         return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
-    form = with_sep(kind_of_ends(source, destination, kind), sep)
+    form, most = with_sep(kind_of_ends(source, destination, kind), sep), None if counts is None else counts.most
     output = None if str(destination) == STANDARD else check_writable(check_name("output", Path(destination))).resolve()
     if str(source) != STANDARD:
         check_readable(check_name("table", Path(source)), "table")
     with at_hand_as_file(str(source)) as path:
-        seen = read(form, path)
+        seen = first_rows(read(form, path), counts)
     target = STANDARD if output is None else str(output)
-    return [seen], Identity(derivation(policy, form), seen.digest, target), output
+    return [seen], Identity(derivation(policy, form, unit, most), seen.digest, target), output

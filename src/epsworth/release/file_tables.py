@@ -7,17 +7,19 @@ so parts may be drawn in any order, by any process, and again after a run that d
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from epsworth import csv_grammar
+from epsworth.arrays import Bools
 from epsworth.lines import parts
 from epsworth.refusals import alone
 from epsworth.release.tables import Perturbation
@@ -46,12 +48,20 @@ class Seen:
     rows : int
     columns : tuple of str
         Their names; none where every record has its own.
+    kept : array of bool, optional
+        Which rows are released; by default all.
     """
 
     header: bytes
     parts: tuple[bytes, ...]
     rows: int
     columns: tuple[str, ...] = ()
+    kept: Bools | None = None
+
+    @property
+    def released(self) -> int:
+        """How many rows are released."""
+        return self.rows if self.kept is None else int(self.kept.sum())
 
     @property
     def digest(self) -> bytes:
@@ -95,7 +105,7 @@ class FileTable(ABC):
     def write(
         self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:
-        """Read the file again, draw every part and write it; return the number of rows.
+        """Read the file again, draw every part and write it; return the number of released rows.
 
         Parameters
         ----------
@@ -141,6 +151,10 @@ class Records(ABC):
     @abstractmethod
     def rows(self, part: bytes) -> int:
         """Return how many records a part holds."""
+
+    def lines(self, part: bytes) -> list[bytes]:
+        """Return the lines that hold a record each."""
+        return io.BytesIO(part).readlines()
 
     @abstractmethod
     def check(self, part: bytes, first: int) -> Units | None:
@@ -193,8 +207,8 @@ class TextTable(FileTable):
                 target.write(part)
                 done += rows
                 if progress is not None:
-                    progress(min(1.0, done / max(1, seen.rows)))
-        if done != seen.rows:
+                    progress(min(1.0, done / max(1, seen.released)))
+        if done != seen.released:
             raise self.changed()
         if progress is not None:
             progress(1.0)
@@ -206,8 +220,12 @@ class TextTable(FileTable):
             digest = self.digest(part)
             if number > len(seen.parts) or digest != seen.parts[number - 1]:
                 raise self.changed()
-            yield Taken(number - 1, part, first, digest)
-            first += records.rows(part)
+            rows = records.rows(part)
+            if seen.kept is not None:
+                part = b"".join(compress(records.lines(part), seen.kept[first : first + rows]))
+            if part:
+                yield Taken(number - 1, part, first, digest)
+            first += rows
         if number != len(seen.parts):
             raise self.changed()
 

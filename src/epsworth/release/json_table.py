@@ -81,6 +81,11 @@ class JsonRecords(Records):
             return sum(bool(line.strip(white)) for line in part.split(b"\n"))
         return count_lines(part) + bool(part[part.rfind(b"\n") + 1 :].strip(white))
 
+    def lines(self, part: bytes) -> list[bytes]:
+        """Return the lines that are not blank."""
+        white = json_lines.WHITE.encode()
+        return [line for line in super().lines(part) if line.strip(white)]
+
     def check(self, part: bytes, first: int) -> Units | None:
         """Read every object and every value."""
         found = self._found(part, first)

@@ -35,7 +35,7 @@ class Price:
         """Round a price up, and look at the units."""
         price = amount_above("epsilon", terms.epsilon), amount_above("delta", terms.delta)
         rows, stated = whole("rows", terms.rows, least=0), terms.most
-        limit = rows if stated is None else whole("most", stated, most=MOST)
+        limit = rows if stated is None else whole("max_rows_per_person", stated, most=MOST)
         if units is None and terms.unit is not None:
             raise ValueError(f"unit {terms.unit!r} is stated, but no units are counted; count them, or state none")
         if units is None:
@@ -46,7 +46,7 @@ class Price:
         most = int(counts.max(initial=0))
         if stated is not None and most > limit:
             raise ValueError(
-                f"most says {limit} rows of a unit, but there are units with more; state more, or clean the table"
+                f"max_rows_per_person says {limit}, but there are people with more; state more, or clean the table"
             )
         return cls(*price, rows, most, found, counts)
 
@@ -65,7 +65,8 @@ class Price:
         if any(cap is not None and common > cap for cap, common in zip(caps, alike, strict=True)):
             raise ValueError(
                 "everybody would exceed the cap, as runs without units are charged for all of their rows"
-                f"{self._fitting(caps, alike)}; state unit= (--id) or most= (--most), or take another ledger (ledger=)"
+                f"{self._fitting(caps, alike)}; state unit= (--id) or max_rows_per_person=, or "
+                "take another ledger (ledger=)"
             )
         in_files = most_of(files) if self.units is None else added(most_of(files), self.own)
         if self.units is not None and max(in_files) > LARGEST:
@@ -92,7 +93,8 @@ class Price:
             who = f"{over} {'persons' if over > 1 else 'person'} would exceed the cap"
             if self.counts is not None:
                 who += f", with up to {most} row{'s' * (most > 1)} each, of which {fitting or 'none'} would fit"
-            raise ValueError(f"{who}; release less, or leave out who has nothing left")
+            less = f"give max_rows_per_person={fitting}" if self.counts is not None and fitting else "release less"
+            raise ValueError(f"{who}; {less}, or leave out who has nothing left")
         return added(alike, largest)
 
     def _fitting(self, caps: Sequence[int | None], alike: Amounts) -> str:

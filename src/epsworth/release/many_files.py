@@ -35,7 +35,7 @@ from epsworth.release.parts import derivation
 from epsworth.release.receipt import Receipt
 from epsworth.release.released_folder import Folder, check_apart, inputs
 from epsworth.release.runs import bring_about
-from epsworth.release.streams import ENDINGS, READING, Format, Progress, receipt_of, terms_of
+from epsworth.release.streams import ENDINGS, READING, Format, Progress, check_most, receipt_of, terms_of
 from epsworth.release.units import UnitCounts
 
 
@@ -49,7 +49,7 @@ def perturb_files(
     unit: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
-    most: int | None = None,
+    max_rows_per_person: int | None = None,
     ledger: str | Path | None = None,
     again: bool = False,
     workers: int = 1,
@@ -76,8 +76,8 @@ def perturb_files(
         By default what the endings say.
     sep : str
         What separates the fields of CSV: a comma, semicolon, tab or bar.
-    unit, cap, delta_cap, most, ledger, again
-        As of `perturb_file`, for all files together.
+    unit, cap, delta_cap, max_rows_per_person, ledger, again
+        As of `perturb_file`, for all files together; ``max_rows_per_person`` without ``unit`` alone.
     workers : int
         Processes of this machine.
     cluster : str, optional
@@ -126,6 +126,7 @@ def perturb_files(
     check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
     form = with_sep(given.kind, sep)
+    most = check_limit(unit, max_rows_per_person)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)
@@ -149,6 +150,16 @@ def perturb_files(
             release.finish(spread, files, seen, digests, told)
     told(1.0)
     return release.receipt
+
+
+def check_limit(unit: str | None, most: int | None) -> int | None:
+    """Refuse to choose rows of people over several files: readers of one do not know of the others."""
+    if unit is not None and most is not None:
+        raise ValueError(
+            "max_rows_per_person beside unit chooses among the rows of one table, and these are several; put them into "
+            "one file, or leave it out"
+        )
+    return check_most(most)
 
 
 @dataclass(frozen=True, repr=False)

@@ -79,7 +79,7 @@ class ParquetTable(FileTable):
                 for frame in batches:
                     drawn += len(frame)
                     if progress is not None:
-                        progress(min(1.0, drawn / max(1, seen.rows)))
+                        progress(min(1.0, drawn / max(1, seen.released)))
                     yield frame
             except BaseException as fault:
                 faults.append(fault)
@@ -102,11 +102,13 @@ class ParquetTable(FileTable):
                 if os.strerror(number) in str(error):
                     raise OSError(number, os.strerror(number)) from None
             raise ValueError(f"cannot write the table: {_plain(error)}; choose another place") from None
-        if not written == drawn == seen.rows or types != pl.Schema(kinds):
+        if not written == drawn == seen.released or types != pl.Schema(kinds):
             raise ValueError("the engine did not write the rows that were drawn, once each; nothing was written")
         return written
 
     def _released(self, scan: pl.LazyFrame, schema: pl.Schema, seen: Seen, words: WordsOf) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
         first = number = 0
         kept = self.perturbation.kept(schema.names())
         for number, frame in enumerate(self._batches(scan, schema, seen.rows), start=1):
@@ -114,11 +116,13 @@ class ParquetTable(FileTable):
                 digest = self.digest(encoded(frame))
             if number > len(seen.parts) or digest != seen.parts[number - 1]:
                 raise self.changed()
-            perturbation = self.perturbation.drawing(words(number - 1, digest))
+            perturbation, rows = self.perturbation.drawing(words(number - 1, digest)), len(frame)
             with self._withheld():
+                if seen.kept is not None:
+                    frame = frame.filter(pl.Series(seen.kept[first : first + rows]))
                 released = _columns(perturbation.frame(_wrapped(frame), first).to_native(), kept)
             yield released
-            first += len(frame)
+            first += rows
         if number != len(seen.parts):
             raise self.changed()
 

@@ -42,7 +42,7 @@ class PartWords:
         return KeyedWords(hashlib.blake2b(part, key=self._key, digest_size=WIDTH, person=PERSON).digest())
 
 
-def derivation(policy: Policy, kind: str) -> str:
+def derivation(policy: Policy, kind: str, unit: str | None = None, most: int | None = None) -> str:
     """Return the text that names everything besides words and input that an output is a function of."""
     content = {
         "version": VERSION,
@@ -50,6 +50,8 @@ def derivation(policy: Policy, kind: str) -> str:
         "kernels": [_integers(rule.kernel) for rule in policy.rules],
         "format": kind,
     }
+    if unit is not None and most is not None:
+        content["first rows"] = [unit, most]
     return json.dumps(content, sort_keys=True)
 
 

@@ -38,6 +38,8 @@ class Receipt(Result):
         How many people there are; None where nobody was named.
     most : int or None
         Rows of one person, at most: the epsilon of a person is that many times the record's.
+    rows_left_out : int
+        Those of people who had as many rows as one may have.
     already_done : bool
         The output was there from an earlier run: nothing was drawn or charged.
 
@@ -76,6 +78,7 @@ class Receipt(Result):
     unit: str | None = None
     people: int | None = None
     most: int | None = None
+    rows_left_out: int = 0
     already_done: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
@@ -90,6 +93,8 @@ class Receipt(Result):
         if self.together:
             text += f" {meaning(self.together)}"
         text += f" {self._of_people}"
+        if self.rows_left_out:
+            text += f" {self.rows_left_out} rows beyond those of a person are left out."
         own = show_up(self._of_one if self.unit is not None else self.epsilon)
         if self.epsilon_so_far is not None and (so_far := show_up(self.epsilon_so_far)) != own:
             text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"

@@ -7,15 +7,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, writing
-from epsworth.numerals import plain
+from epsworth.numerals import plain, whole
 from epsworth.parallel import check_n_jobs
-from epsworth.release.file_tables import file_table, with_sep
+from epsworth.release.file_tables import Seen, file_table, with_sep
 from epsworth.release.given import Given, as_policy
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
@@ -47,7 +48,7 @@ def perturb_file(
     unit: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
-    most: int | None = None,
+    max_rows_per_person: int | None = None,
     ledger: str | Path | None = None,
     again: bool = False,
     jobs: int = 1,
@@ -74,8 +75,9 @@ def perturb_file(
         The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
     cap, delta_cap : number or text, optional
         The largest sums of epsilon and delta of a person over all runs; a ledger keeps what it was told first.
-    most : int, optional
-        Without ``unit``: how many rows one person has at most; else all rows may be one person's.
+    max_rows_per_person : int, optional
+        With ``unit``: only the first so many rows of a person are released, in the order of the file.  Without it: how
+        many rows one person has at most, which nobody checks; else all rows may be one person's.
     ledger : path, optional
         Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
     again : bool
@@ -119,24 +121,36 @@ def perturb_file(
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
         table = file_table(form, perturbation, path, unit, store.digest)
-        units = None if unit is None else UnitCounts()
+        units = None if unit is None else UnitCounts(most=check_most(max_rows_per_person))
         count = None if units is None else lambda ids: units.add(store.hashes(ids))
-        seen = table.seen(count, lambda share: told(READING * share))
-        identity = Identity(derivation(policy, form), seen.digest, STANDARD if output is None else str(output))
-        terms = terms_of(policy, seen.rows, unit, cap, delta_cap, most, again=again)
+        seen = first_rows(table.seen(count, lambda share: told(READING * share)), units)
+        derived = derivation(policy, form, unit, max_rows_per_person)
+        identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
+        terms = terms_of(policy, seen.released, unit, cap, delta_cap, max_rows_per_person, again=again)
         run = store.begin(terms, identity, units)
 
         def write(temporary: Path) -> None:
             drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=jobs)
-            if drawn != seen.rows:
-                raise RuntimeError(f"{drawn} rows were drawn for a table of {seen.rows}; nothing was written")
+            if drawn != seen.released:
+                raise RuntimeError(f"{drawn} rows were drawn instead of {seen.released}; nothing was written")
 
         def drawing(share: float) -> None:
             told(READING + (1 - READING) * share)
 
         bring_about(store, run, terms, output, write)
         told(1.0)
-    return receipt_of(policy, seen.columns, run, terms, units, private=perturbation.private)
+    receipt = receipt_of(policy, seen.columns, run, terms, units, private=perturbation.private)
+    return replace(receipt, rows_left_out=seen.rows - seen.released)
+
+
+def check_most(most: int | None) -> int | None:
+    """Refuse what is no number of rows."""
+    return None if most is None else whole("max_rows_per_person", most)
+
+
+def first_rows(seen: Seen, units: UnitCounts | None) -> Seen:
+    """Return what was seen with the rows that are released, where people have a largest number of rows."""
+    return seen if units is None else replace(seen, kept=units.kept())
 
 
 def terms_of(

@@ -87,9 +87,18 @@ class UnitCounts:
     >>> counts.add(hashes([7, 8, 7], bytes(32)))
     >>> sorted(counts.sorted()[1].tolist()), counts.rows
     ([1, 2], 3)
+    >>> first = UnitCounts(most=1)
+    >>> first.add(hashes([7, 8, 7], bytes(32)))
+    >>> first.kept().tolist(), first.rows
+    ([True, True, False], 2)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self._in_order: list[Hashes] = []
+        self._empty()
+
+    def _empty(self) -> None:
         self.rows = 0
         self._units: Hashes = np.empty(0, np.uint64)
         self._counts: NDArray[np.uint64] | None = None  # of one row each
@@ -101,10 +110,30 @@ class UnitCounts:
 
     def add(self, hashes: Hashes) -> None:
         """Count one more row for each of these units."""
+        if self.most is not None:
+            self._in_order.append(np.array(hashes, dtype=np.uint64))
         self._parts.append(np.array(hashes, dtype=np.uint64))
         self.rows, self._waiting = self.rows + len(hashes), self._waiting + len(hashes)
         if self._waiting >= max(WAITING, len(self._units)):  # every unit is merged a logarithmic number of times
             self._merge()
+
+    def kept(self) -> NDArray[np.bool_] | None:
+        """Tell which rows are among the first ``most`` of their unit, and count these alone; None where all are.
+
+        Parts must have been added in their order.  Memory: 33 bytes a row.
+        """
+        if self.most is None:
+            return None
+        rows = np.concatenate([np.empty(0, np.uint64), *self._in_order])
+        order = np.argsort(rows, kind="stable")
+        starts = starts_of(rows[order])
+        rank = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
+        found = np.empty(len(rows), np.bool_)
+        found[order] = rank < self.most
+        self._empty()
+        self.most, self._in_order = None, []
+        self.add(rows[found])
+        return None if found.all() else found
 
     def sorted(self) -> tuple[Hashes, NDArray[np.uint64]]:
         """Return the units, ascending, and the rows of each; neither is to be written to."""
