@@ -74,12 +74,18 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert told.err == ""
     policy = ew.Policy.load("p.toml")
     assert policy.total == 2
-    assert f"tailored policy {policy.fingerprint[:12]}: pure LDP, epsilon 2 per record, for age, bmi" in told.text
-    assert "Labels stay with probability 0.88 on average over 50 held-out records" in told.text
-    assert "no mechanism can promise more than 0.881 to every label" in told.text
-    assert "is at most 88.07971 % sure of either" in told.text
-    for command in ("perturb p.toml people.csv released.csv", "audit p.toml"):
-        assert f"Next: epsworth {command}" in told.out
+    verdict, attacker, best, copy, whom = told.out.splitlines()[:5]
+    assert verdict == "Tailored at epsilon 2 for age, bmi: keeps 88 % of the labels."
+    assert attacker == "  attacker             50 % -> at most 88.08 %"
+    assert best.startswith("  best possible        88.1 % for every label")
+    assert copy.startswith("  copy of the model    exact, ")
+    assert whom.startswith("On 50 held-out records; people like them: ")
+    assert len(told.out.splitlines()) <= 8
+    assert [line for line in told.out.splitlines() if line.startswith("Next: ")] == [
+        "Next: epsworth perturb p.toml people.csv released.csv   (what every client runs)"
+    ]
+    assert cli(*ASKED, "--public", "--quiet").out.splitlines() == [verdict, attacker, best, copy]
+    assert "holds the classifier itself" in cli(*ASKED, "--public", "-v").text
     assert max(map(len, told.out.splitlines())) <= 120
     shares = [share for _, share in policy.outcomes({"age": None, "bmi": "?"})]
     assert sum(shares) == 1
@@ -153,13 +159,13 @@ def test_one_release_serves_several_models(cli):
 @pytest.mark.parametrize(
     ("words", "shows"),
     [
-        (("--wish", "average"), "the public columns decide"),
-        (("--wish", "accuracy"), "Labels stay"),
-        (("--cells", "8", "--fidelity", "0.1"), "Labels stay"),
-        (("--draw",), "Labels stay"),
+        (("--wish", "average", "-v"), "the public columns decide"),
+        (("--wish", "accuracy"), " % of the labels."),
+        (("--cells", "8", "--fidelity", "0.1"), " % of the labels."),
+        (("--draw",), " % of the labels."),
         (("--surrogate", "tree:32"), "a tree of"),
         (("--holdout", "0"), "No record was held out"),
-        (("--confidence", "0.9"), "with 90 % confidence"),
+        (("--confidence", "0.9"), "(90 % sure)"),
     ],
 )
 @pytest.mark.cases(1)
@@ -263,7 +269,7 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
     )
     assert told.text.startswith("Yes: tailored at epsilon 3 keeps the label of the worst record")
     assert (
-        "Policy for clients: p.toml; other columns: none is sent as it is; any other is refused. tailored policy"
+        "Policy for clients: p.toml; other columns: none is sent as it is; any other is refused. Tailored at epsilon 3"
         in told.text
     )
     assert "What clients release under it: at least 0.95" in told.text

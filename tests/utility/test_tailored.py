@@ -612,7 +612,7 @@ def test_an_answer_can_be_kept(tmp_path):
     assert json.loads((tmp_path / "made.json").read_text())["records"] == made.records == 20
     made.policy.save(tmp_path / "p.toml")
     assert Policy.load(tmp_path / "p.toml").fingerprint == made.policy.fingerprint
-    assert str(made).startswith("tailored policy")
+    assert str(made).startswith("Tailored at epsilon 1 for x0, x1: keeps 51.8 % of the labels.")
 
 
 @pytest.mark.slow

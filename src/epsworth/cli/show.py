@@ -44,7 +44,7 @@ def table(*columns: str, left: Sequence[str] = (), title: str | None = None) -> 
 def print_answer(curves: Any, found: Recommendation, verbose: bool = False, quiet: bool = False) -> None:
     """Print a verdict, the table that it comes from, and of whom it holds; more where it is asked for, or the first."""
     out = console(SCREEN)
-    _print_lines(out, found.verdict, "bold" if found.feasible else "bold yellow")
+    print_lines(found.verdict, "bold" if found.feasible else "bold yellow")
     if quiet:
         return
     out.print()
@@ -54,8 +54,9 @@ def print_answer(curves: Any, found: Recommendation, verbose: bool = False, quie
         print_more(curves, found.notes, [found.on], found.of)
 
 
-def _print_lines(out: Console, lines: Sequence[str], first: str) -> None:
+def print_lines(lines: Sequence[str], first: str) -> None:
     """Print lines, the first in a style of its own."""
+    out = console(SCREEN)
     for i, line in enumerate(lines):
         out.print(line, style=first if i == 0 else None, markup=False)
 
@@ -66,7 +67,7 @@ def print_kept(curves: Any, views: Sequence[str | int], verbose: bool = False, q
 
     lines, certainty = kept(curves)
     out = console(SCREEN)
-    _print_lines(out, lines, "bold")
+    print_lines(lines, "bold")
     if quiet:
         return
     shown = [view for view in views if view not in ("average", "worst")] + views_of(curves)[:1]

@@ -13,6 +13,7 @@ import typer
 
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.substitutes import substitutes, with_gaps
+from epsworth.rounding import percent_down
 
 if TYPE_CHECKING:
     from epsworth.space import Feature
@@ -84,6 +85,7 @@ def tailor(
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a policy for one model.
 
@@ -147,7 +149,9 @@ def tailor(
     write_document_page(report, document)
     if show.told(json, lambda: document):
         return
-    _print(made, curves, declared=domain is not None)
+    _print(made, curves, declared=domain is not None, verbose=context.params["verbose"], quiet=quiet)
+    if quiet:
+        return
     if policy is None:
         show.suggest(
             "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain, missing),
@@ -156,21 +160,22 @@ def tailor(
         return
     show.print_policy(policy, handed)
     show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
-    show.suggest("audit", policy, why="prove its integers again, on this machine")
 
 
-def _print(made: Tailored, curves: Curves | None, *, declared: bool) -> None:
-    from epsworth.utility.wording import protection
-
-    out = show.console()
-    out.print(str(made), markup=False, soft_wrap=True)
-    out.print(protection(made.policy.guarantee), soft_wrap=True)
+def _print(made: Tailored, curves: Curves | None, *, declared: bool, verbose: bool, quiet: bool) -> None:
+    show.print_lines(made.verdict, "bold")
+    if quiet:
+        return
+    if curves is not None:
+        show.print_curves(curves, "average")
+    out = show.console(show.SCREEN)
+    out.print(made.certainty, markup=False)
     if not declared:
         out.print("Ranges and categories are those in the table: declare with --domain what people may hold besides.")
-    if curves is not None:
-        for view in show.views_of(curves):
-            out.print()
-            show.print_curves(curves, view)
+    if verbose:
+        out.print(f"With every label counting alike {percent_down(made.balanced)} % stay.")
+        for note in made.notes:
+            out.print(f"{note[0].upper()}{note[1:]}.", markup=False)
 
 
 def _curves(made: Tailored, asked: asking.Inputs, epsilon: Decimal) -> Curves:

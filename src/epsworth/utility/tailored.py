@@ -27,7 +27,6 @@ from epsworth.records import Records
 from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
 from epsworth.results import Result
-from epsworth.rounding import round_up, show_up
 from epsworth.space import LeakWarning, Ranges
 from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import Asking, Plan, Wish, build
@@ -38,7 +37,7 @@ from epsworth.utility.kept import Kept
 from epsworth.utility.question import epsilon_grid, reference_labels, true_labels
 from epsworth.utility.steps import KeptSteps, begun
 from epsworth.utility.tailored_asking import Classifiers, asking_of, data_of, options_of, record_epsilon, words_of
-from epsworth.utility.tailored_words import UNSEEN, agreed, few, folded, kept_in_words, notes_of
+from epsworth.utility.tailored_words import UNSEEN, certainty, notes_of, verdict
 
 NAME = "tailored"
 FEW = 200  # public records that tell the ceiling where none was held out
@@ -161,18 +160,18 @@ class Tailored(Result):
         )
 
     def __str__(self) -> str:
-        """Return what clients must run, what is kept, and what one must know."""
-        names = few(self.policy.names)
-        together = f" for {names} together" if "," in names else f" for {names}"
-        lines = [
-            f"tailored policy {self.policy.fingerprint[:12]}: {self.policy.guarantee},{together}",
-            *kept_in_words(self.records, self.kept, self.balanced, self.held_out, self.confidence),
-            f"At epsilon {show_up(float(self.policy.total))} per record no mechanism can promise more than "
-            f"{round_up(self.ceiling, 3):g} to every label.",
-            f"The policy holds a copy of the classifier: {self.copied}, {self.size:,} bytes"
-            f"{agreed(self.records, self.agreement)}.",
-        ]
-        return "\n".join(map(folded, [*lines, *(f"Note, {note}." for note in self.notes)]))
+        """Return the verdict, and of whom it holds."""
+        return "\n".join((*self.verdict, self.certainty))
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """What is kept, what an attacker may learn, what no mechanism exceeds, and what copy the policy holds."""
+        return verdict(self)
+
+    @property
+    def certainty(self) -> str:
+        """Of whom that holds, and how surely."""
+        return certainty(self)
 
     def __repr__(self) -> str:
         return f"<Tailored {self.policy.fingerprint[:12]}: {self.policy.guarantee}, copy {self.copied}>"

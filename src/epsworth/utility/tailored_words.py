@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from epsworth.release.tailoring import Tailoring
-from epsworth.results import how_sure
-from epsworth.rounding import round_down, round_up, show_down
+from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
 from epsworth.tailoring.building import EXACT, Plan
-from epsworth.utility.curves import WIDTH
+from epsworth.utility.wording import attacker, row
+
+if TYPE_CHECKING:
+    from epsworth.utility.tailored import Tailored
 
 UNSEEN = "what is said of a population holds if none of these records made the policy"
 SHOWN = 4  # columns that are named; of more, the first ones
@@ -27,32 +29,34 @@ def few(names: Sequence[str]) -> str:
     return shown if len(names) <= SHOWN else f"{shown}, ... ({len(names)} columns)"
 
 
-def folded(line: str) -> str:
-    """Fold a long line, as those of `Curves` are."""
-    return textwrap.fill(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+def verdict(made: Tailored) -> tuple[str, ...]:
+    """Say in a few lines what a policy keeps, what an attacker may learn, and what is in it."""
+    names = few(made.policy.names)
+    keeps = f"keeps {percent_down(made.kept)} % of the labels" if made.records else "keeps nobody knows how many labels"
+    kind = made.copied if made.copied == EXACT else f"learnt ({made.copied})"
+    return (
+        f"Tailored at epsilon {show_up(float(made.policy.total))} for {names}: {keeps}.",
+        row("attacker", attacker(made.policy.guarantee)),
+        row("best possible", f"{percent_up(made.ceiling)} % for every label, by any mechanism at this epsilon"),
+        row("copy of the model", f"{kind}, {made.size:,} bytes{agreed(made.records, made.agreement)}"),
+    )
 
 
-def kept_in_words(
-    records: int, kept: float, balanced: float, held_out: tuple[float, float], confidence: float
-) -> list[str]:
-    """Say how often labels of records stay that built nothing."""
-    if not records:
-        return ["No record was held out: how often labels stay is not known."]
-    low, high = held_out
-    return [
-        f"Labels stay with probability {round_down(kept, 3):g} on average over {records} held-out records "
-        f"({round_down(balanced, 3):g} with every label counting alike).",
-        f"For people like those in the table that average lies between {round_down(low, 3):g} and "
-        f"{round_up(high, 3):g}, {how_sure(confidence)}.",
-    ]
+def certainty(made: Tailored) -> str:
+    """Say of whom that holds, and how surely."""
+    if not made.records:
+        return "No record was held out (--holdout 0), so how often labels stay is not known."
+    low, high = made.held_out
+    sure = show_down(100 * made.confidence)
+    return (
+        f"On {made.records:,} held-out records; people like them: {percent_down(low)} to {percent_up(high)} % "
+        f"({sure} % sure)."
+    )
 
 
 def agreed(records: int, agreement: float) -> str:
     """Say how often a copy is right."""
-    if not records:
-        return ""
-    shown = "all" if agreement == 1 else f"{show_down(100 * round_down(agreement, 3), 4)} %"
-    return f", right on {shown} of the held-out records"
+    return f", right on {percent_down(agreement)} % of held-out records" if records else ""
 
 
 def notes_of(plan: Plan, tailoring: Tailoring, constant: float, reached: int) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def verdict(asked: Scanned) -> tuple[str, ...]:
     least = min(promise.epsilon for row in asked.curves.guarantees for promise in row)
     return (
         f"No: nothing was asked about that protects so much ({_limit(asked)}).",
-        _row("smallest asked about", f"epsilon {show_up(least)} per record"),
+        row("smallest asked about", f"epsilon {show_up(least)} per record"),
     )
 
 
@@ -43,12 +43,12 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
     lines = [
         f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} keeps most: "
         f"{_kept(asked, _at_least(best.lower))}.",
-        _row("attacker", _attacker(best.guarantee)),
+        row("attacker", attacker(best.guarantee)),
     ]
     if on == "average":
         worst = Scanned(curves, 1.0, "worst", "stability", asked.limits, *curves.worst()).closest
         assert worst is not None
-        lines.append(_row("worst record", f"{_point(worst)}: {_percent(worst.lower)} kept"))
+        lines.append(row("worst record", f"{_point(worst)}: {_percent(worst.lower)} kept"))
     return lines, certainty_of(asked)
 
 
@@ -75,16 +75,16 @@ def notes(asked: Scanned) -> tuple[str, ...]:
 def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     lines = [
         f"Yes: {_point(choice)} keeps {_kept(asked, _at_least(choice.lower, asked.at_least))}.",
-        _row("attacker", _attacker(choice.guarantee)),
+        row("attacker", attacker(choice.guarantee)),
     ]
     if choice.guarantee.notion != "pure":
-        lines.append(_row("promise", str(choice.guarantee)))
+        lines.append(row("promise", str(choice.guarantee)))
     if not choice.holds_above:
-        lines.append(_row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
+        lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
     if others := [name for name in asked.undecided if name != choice.mechanism]:
-        lines.append(_row("perhaps as good", f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"))
+        lines.append(row("perhaps as good", f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"))
     if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
-        lines.append(_row("smaller epsilons", "may be enough, too: none was asked about"))
+        lines.append(row("smaller epsilons", "may be enough, too: none was asked about"))
     return tuple(lines)
 
 
@@ -94,19 +94,20 @@ def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     wanted = f"{percent_down(asked.at_least, 15)} %"
     lines = [
         f"No: nothing here {how} {_kept(asked, wanted)} {_limit(asked)}.",
-        _row("closest", f"{_point(closest)}: {_percent(closest.lower)} {'kept' if asked.limited else 'right'}"),
-        _row("attacker", _attacker(closest.guarantee)),
+        row("closest", f"{_point(closest)}: {_percent(closest.lower)} {'kept' if asked.limited else 'right'}"),
+        row("attacker", attacker(closest.guarantee)),
     ]
     if (best := asked.beyond.best) is not None:
-        lines.append(_row("it would take", f"{_point(best)}: attacker {_attacker(best.guarantee)}"))
+        lines.append(row("it would take", f"{_point(best)}: attacker {attacker(best.guarantee)}"))
     if not refuted:
-        lines.append(_row("left open", _open_in_short(asked)))
+        lines.append(row("left open", _open_in_short(asked)))
     if made := _tailored(asked, closest.guarantee):
-        lines.append(_row("made for this model", made))
+        lines.append(row("made for this model", made))
     return tuple(lines)
 
 
-def _row(name: str, text: str) -> str:
+def row(name: str, text: str) -> str:
+    """Return a line of a verdict."""
     return f"  {name:<19}  {text}"
 
 
@@ -129,7 +130,7 @@ def _kept(asked: Scanned, percent: str) -> str:
     return f"the label {whose}{' right' if asked.of == 'accuracy' else ''} with probability {percent}"
 
 
-def _attacker(promise: Guarantee) -> str:
+def attacker(promise: Guarantee) -> str:
     """Say how far an attacker's chance of naming the true one of two values can rise, rounded up."""
     sure = certainty(promise)
     if sure >= SURE:
