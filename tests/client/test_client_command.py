@@ -27,7 +27,8 @@ def test_the_command_writes_all_files_or_none(tmp_path):
     out = tmp_path / "device"
     done = run("client", tmp_path / "policy.toml", "--output", out, "--vectors", 7)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in out.iterdir()) == ["epsworth.mjs", "policy.json", "vectors.json"]
+    names = ["epsworth.d.mts", "epsworth.mjs", "package.json", "policy.json", "vectors.json"]
+    assert sorted(path.name for path in out.iterdir()) == names
     assert (out / "epsworth.mjs").read_bytes() == MODULE.read_bytes()
     assert Client((out / "policy.json").read_text()).fingerprint == POLICY.fingerprint
     assert len(json.loads((out / "vectors.json").read_text())["vectors"]) == 7

@@ -13,7 +13,8 @@ from epsworth.cli import options, show
 def client(
     policy: options.PolicyFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A new folder for epsworth.mjs, policy.json and vectors.json.")
+        Path,
+        typer.Option("--output", "-o", help="A new folder: module, types, policy, test vectors."),
     ],
     vectors: Annotated[int, typer.Option(help="Records with words and results, to test an installation with.")] = 200,
 ) -> None:
@@ -26,5 +27,6 @@ def client(
 
     rules = Policy.load(policy)
     write_client(rules, output, vectors)
-    print(f"{output}: epsworth.mjs, policy.json, vectors.json; {rules.guarantee}, fingerprint {rules.fingerprint[:12]}")
+    print(f"{output}: epsworth.mjs with types and package.json, policy.json, vectors.json.")
+    print(f"{rules.guarantee}, fingerprint {rules.fingerprint[:12]}")
     show.suggest("audit", policy, why="prove the policy's integers before it is handed out")

@@ -14,8 +14,17 @@ const WIDE = 2 ** 900; // products of ends beyond it are taken of their 2^-32
 const ENTROPY = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // older Node has it there alone
 const WORDS_AT_ONCE = 8192; // more are refused by getRandomValues
 
-function refuse(sentence) {
-  throw new Error(sentence);
+// A refusal: code says what was refused, for programs; message says it to people, and never shows a value.
+export class Refusal extends Error {
+  constructor(sentence, code) {
+    super(sentence);
+    this.name = "Refusal";
+    this.code = code;
+  }
+}
+
+function refuse(sentence, code = "policy") {
+  throw new Refusal(sentence, code);
 }
 
 // ---- The policy's fingerprint, computed anew ----
@@ -326,7 +335,7 @@ class Feature {
       value = this.instead("missing", this.missing);
     if (this.categories !== undefined) return this.code(value);
     if (typeof value !== "number") {
-      if (this.missing === null) refuse(`${this.name}: the value is not a number; recode it`);
+      if (this.missing === null) refuse(`${this.name}: the value is not a number; recode it`, "value");
       value = this.missing;
     }
     return placeOf(value, this.lower, this.upper, this.kernel.points);
@@ -335,12 +344,12 @@ class Feature {
   code(value) {
     const plain = KINDS.includes(typeof value);
     if (plain && this.codes.has(key(value))) return this.codes.get(key(value));
-    if (this.outside === null && !plain) refuse(`${this.name}: the value is no number, word or truth; recode it`);
+    if (this.outside === null && !plain) refuse(`${this.name}: the value is no number, word or truth; recode it`, "value");
     return this.codes.get(key(this.instead("undeclared", this.outside)));
   }
 
   instead(what, value) {
-    if (value === null) refuse(`${this.name}: the value is ${what}, and the policy refuses that; repair it`);
+    if (value === null) refuse(`${this.name}: the value is ${what}, and the policy refuses that; repair it`, what);
     return value;
   }
 
@@ -804,7 +813,7 @@ export class NotPrivate {
 function checkPassing(name, value) { // what is nested could hold anything
   const plain = value === null || typeof value === "string" || typeof value === "boolean";
   if (!plain && !Number.isFinite(value))
-    refuse(`${name}: passes, but is no plain number, word or truth; send one value`);
+    refuse(`${name}: passes, but is no plain number, word or truth; send one value`, "value");
 }
 
 export class Client {
@@ -874,8 +883,8 @@ export class Client {
     const fine = given.every((word) => typeof word === "bigint" && word >= 0n && word < WORD);
     const fits = given.length === this.words || (this.#tailored !== null && given.length > this.words);
     if (!fits || !fine)
-      refuse(`words: must be ${this.words} whole numbers from 0 to 2^64 - 1; give as many`);
-    const more = () => refuse("words: one was drawn anew, and there are no more; give more");
+      refuse(`words: must be ${this.words} whole numbers from 0 to 2^64 - 1; give as many`, "words");
+    const more = () => refuse("words: one was drawn anew, and there are no more; give more", "words");
     return Object.setPrototypeOf(Object.fromEntries(this.#released(record, given, more)), NotPrivate.prototype);
   }
 
@@ -910,11 +919,11 @@ export class Client {
   // What passes of a record, its features, and what a tailored policy sees of it, each value read once.  Only what passes
   // keeps a place: where the record held its features, or whether it did, must not show.
   #read(record) {
-    if (!isTable(record)) refuse("the record must be an object from name to value; give one record");
+    if (!isTable(record)) refuse("the record must be an object from name to value; give one record", "record");
     const passing = new Map(), raw = new Map(), lookedAt = new Map();
     for (const [name, value] of Object.entries(record)) {
       if (!this.#known.has(name)) // it could be a raw value
-        refuse("the record has a member that the policy does not name; leave it out");
+        refuse("the record has a member that the policy does not name; leave it out", "unknown");
       if (this.#lookedAt.has(name)) lookedAt.set(name, value);
       if (this.#perturbed.has(name)) raw.set(name, value);
       else if (this.#passed.has(name)) {
@@ -923,9 +932,10 @@ export class Client {
       }
     }
     for (const { name, missing } of this.#features)
-      if (!raw.has(name) && missing === null) refuse(`the record lacks '${name}', which the policy perturbs; send it`);
+      if (!raw.has(name) && missing === null)
+        refuse(`the record lacks '${name}', which the policy perturbs; send it`, "lacking");
     for (const name of this.#public)
-      if (!lookedAt.has(name)) refuse(`the record lacks '${name}', which the policy looks at; send it`);
+      if (!lookedAt.has(name)) refuse(`the record lacks '${name}', which the policy looks at; send it`, "lacking");
     return [passing, raw, lookedAt];
   }
 }

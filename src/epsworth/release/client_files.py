@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,20 @@ from epsworth.space import Feature
 
 VECTORS = 200
 MOST_VECTORS = 100_000
+SCRIPTS = ("epsworth.mjs", "epsworth.d.mts")
+PACKAGE = {
+    "name": "epsworth-client",
+    "description": "Perturb one record on the device, as a policy says",
+    "type": "module",
+    "exports": {
+        ".": {"types": "./epsworth.d.mts", "default": "./epsworth.mjs"},
+        "./policy.json": "./policy.json",
+        "./vectors.json": "./vectors.json",
+    },
+    "types": "./epsworth.d.mts",
+    "sideEffects": False,
+    "private": True,
+}
 WORD = 1 << 64
 SPARE = 3
 ABSURD = ("31", "", True, False, [31], {"value": 31}, 1e300, -1e300, -0.0, "\ud800", None)
@@ -28,13 +43,13 @@ ABSURD = ("31", "", True, False, [31], {"value": 31}, 1e300, -1e300, -0.0, "\ud8
 
 
 def client_files(policy: Given, vectors: int = VECTORS) -> dict[str, str]:
-    """Return the texts of ``epsworth.mjs``, ``policy.json`` and ``vectors.json``, by name.
+    """Return the texts of the client in JavaScript with its types, of the policy and of the vectors, by file name.
 
     Examples
     --------
     >>> from epsworth import Domain, Policy
     >>> sorted(client_files(Policy.of("pm", 1, Domain.of({"age": (0, 100)})), vectors=5))
-    ['epsworth.mjs', 'policy.json', 'vectors.json']
+    ['epsworth.d.mts', 'epsworth.mjs', 'package.json', 'policy.json', 'vectors.json']
     """
     policy = as_policy(policy)
     count, form = whole("vectors", vectors, most=MOST_VECTORS), policy.for_clients()
@@ -43,8 +58,9 @@ def client_files(policy: Given, vectors: int = VECTORS) -> dict[str, str]:
         "private": False,
         "vectors": list(_vectors(policy, Client(form), count)),
     }
-    script = files("epsworth.client").joinpath("epsworth.mjs").read_text(encoding="utf-8")
-    return {"epsworth.mjs": script, "policy.json": form, "vectors.json": json.dumps(found, allow_nan=False) + "\n"}
+    scripts = {name: files("epsworth.client").joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS}
+    texts = {"package.json": json.dumps(PACKAGE | {"version": version("epsworth")}, indent=2) + "\n"}
+    return scripts | texts | {"policy.json": form, "vectors.json": json.dumps(found, allow_nan=False) + "\n"}
 
 
 def write_client(policy: Given, folder: str | Path, vectors: int = VECTORS) -> None:
