@@ -7,6 +7,7 @@ import pytest
 
 from epsworth.bounds import Interval
 from epsworth.cli.asking import PATIENCE, deadline, decided
+from epsworth.cli.running import Run
 from epsworth.utility.pace import Standing
 
 
@@ -43,3 +44,28 @@ def test_a_minute_is_the_most_unless_it_is_said_otherwise():
     assert deadline({"within_seconds": 5.0}) == 5
     with pytest.raises(ValueError, match="positive and finite"):
         deadline({"within_seconds": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "within", "said"),
+    [
+        (2.0, 0.5, 60.0, None),  # four seconds are not worth a word
+        (1.0, 0.01, 60.0, None),  # too early to know
+        (2.5, 0.05, 60.0, "this takes about 50 s at its pace (60 s at most)"),
+        (2.0, 0.004, None, "this takes about 9 min at its pace\n"),
+        (
+            3.0,
+            0.01,
+            60.0,
+            "about 5 min at its pace, and ends after 60 s with what is proven by then; more:",
+        ),
+        (2.0, 0.0, 60.0, None),
+    ],
+)
+def test_the_time_is_foretold_once_where_it_is_long(capsys, seconds, done, within, said):
+    run = Run(lambda what, share: None, "asking", lambda standing: "bounds", within)
+    for _ in range(2):
+        run.watch(standing([0.5], [0.6], seconds, done))
+    told = capsys.readouterr().err
+    assert told.count("this takes") == (said is not None)
+    assert (said or "") in told

@@ -84,6 +84,13 @@ def test_mechanisms_that_the_intervals_cannot_tell_apart_are_named():
     assert "perhaps as good      b" in str(answer)
 
 
+def test_a_smaller_epsilon_that_may_be_enough_is_named():
+    rho = [[[0.5], [0.895], [0.95]], [[0.5], [0.6], [0.99]], [[0.5], [0.89], [0.91]]]
+    answer = ew.recommend(exact_curves(["a", "b", "c"], [1, 2, 3], rho, width=0.02), at_least=0.9)
+    assert answer.choice.epsilon == 3
+    assert "left open            whether epsilon 2 is enough: a and more" in str(answer)
+
+
 def test_a_weaker_notion_is_chosen_only_where_no_stronger_one_fits():
     promises = (
         tuple(Pure(e, "record") for e in (1, 2)),

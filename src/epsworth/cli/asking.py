@@ -176,7 +176,7 @@ def compute(
     with (
         workers(given["jobs"], given["cluster"]) as n_jobs,
         bar() as show,
-        running(f"asking the classifier{f', {within:g} s at most' if within else ''}", show) as run,
+        running(f"asking the classifier{f', {within:g} s at most' if within else ''}", show, within=within) as run,
     ):
 
         def watch(standing: Standing) -> bool:

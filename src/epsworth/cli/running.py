@@ -23,6 +23,7 @@ INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had someth
 STOPS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what schedulers send
 _stopped = threading.Event()
 EVERY = 0.25  # seconds between two looks at the bounds
+SOON, LONG = 2.0, 10.0  # seconds after which a run's length is foreseen, and is worth a word
 
 
 def connections_may_break() -> None:
@@ -60,20 +61,50 @@ class Run:
     show: Callable[[str, float], None]
     what: str
     told: Callable[[Any], str]
+    within: float | None = None
     interrupted: bool = False
     shown: float = field(default=-EVERY)
+    foretold: bool = False
 
     def progress(self, share: float) -> None:
         """Move the bar."""
         self.show(self.what, share)
 
     def watch(self, standing: Any) -> bool:
-        """Show the bounds now and then; tell whether Ctrl-C was pressed."""
+        """Show the bounds now and then, and once how long it takes; tell whether Ctrl-C was pressed."""
+        if not self.foretold and standing.seconds >= SOON and standing.done > 0:
+            self.foretold = True
+            foretell(standing.seconds / standing.done, self.within)
         now = time.monotonic()
         if not self.interrupted and now - self.shown >= EVERY:
             self.shown, self.what = now, self.told(standing)
             self.show(self.what, standing.done)
         return self.interrupted
+
+
+def foretell(total: float, within: float | None) -> None:
+    """Say how long a run takes at its pace, where that is long, and how to have more of it than there is time for."""
+    about = f"epsworth: this takes about {duration(total)} at its pace"
+    if within is not None and total > within:
+        print(
+            f"{about}, and ends after {within:g} s with what is proven by then; more: --within-seconds "
+            f"{math.ceil(total)} (or inf), and --resume FOLDER to go on another time",
+            file=sys.stderr,
+        )
+    elif total > LONG:
+        print(f"{about}{'' if within is None else f' ({within:g} s at most)'}", file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    Examples
+    --------
+    >>> duration(31.2), duration(200), duration(30000)
+    ('32 s', '4 min', '9 h')
+    """
+    unit, name = next(((s, n) for s, n in ((3600, "h"), (60, "min")) if seconds >= 2 * s), (1, "s"))
+    return f"{math.ceil(seconds / unit):,} {name}"
 
 
 def told_of_radius(bracket: Bracket) -> str:
@@ -94,9 +125,11 @@ def told(standing: Standing) -> str:
 
 
 @contextmanager
-def running(what: str, bar: Callable[[str, float], None], told: Callable[[Any], str] = told) -> Iterator[Run]:
+def running(
+    what: str, bar: Callable[[str, float], None], told: Callable[[Any], str] = told, within: float | None = None
+) -> Iterator[Run]:
     """Yield a run; the first stop asks it to end after the query it is in, the second one ends the command."""
-    run = Run(bar, what, told)
+    run = Run(bar, what, told, within, foretold=told is told_of_radius)  # whose share tells nothing of time
     if threading.current_thread() is not threading.main_thread():  # a signal cannot be caught elsewhere
         yield run
         return

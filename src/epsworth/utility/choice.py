@@ -205,6 +205,20 @@ class Scanned:
         return self.choices.get(m) is best
 
     @property
+    def perhaps(self) -> tuple[float, tuple[str, ...]] | None:
+        """The smallest epsilon of a record that may be enough, below the best one's, and who may be enough there."""
+        if self.best is None:
+            return None
+        own, left = self.best.guarantee, dict[float, list[str]]()
+        for m, scan in self.scans.items():
+            for e in np.flatnonzero(~scan.refuted):
+                promise = self.curves.guarantees[m][e]
+                alike = (promise.notion, promise.delta) == (own.notion, own.delta)
+                if alike and promise.epsilon < own.epsilon:
+                    left.setdefault(promise.epsilon, []).append(self.curves.mechanisms[m])
+        return (least := min(left), tuple(left[least])) if left else None
+
+    @property
     def labels(self) -> int:
         """Labels seen while the sensitive features of one record varied."""
         possible = self.curves.labels_possible

@@ -81,7 +81,10 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
         lines.append(row("promise", str(choice.guarantee)))
     if not choice.holds_above:
         lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
-    if others := [name for name in asked.undecided if name != choice.mechanism]:
+    if (perhaps := asked.perhaps) is not None:
+        names = f"{perhaps[1][0]}{' and more' if len(perhaps[1]) > 1 else ''}"
+        lines.append(row("left open", f"whether epsilon {show_up(perhaps[0])} is enough: {names}"))
+    elif others := [name for name in asked.undecided if name != choice.mechanism]:
         lines.append(row("perhaps as good", f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"))
     if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
         lines.append(row("smaller epsilons", "may be enough, too: none was asked about"))
