@@ -194,3 +194,10 @@ def test_more_requests_than_may_be_under_way_are_refused(opened, upstream):
 def test_settings_that_do_not_fit_are_refused(policy, given, words):
     with pytest.raises(ValueError, match=words):
         Settings(**{"policy": policy, "upstream": "http://model"} | given)
+
+
+def test_settings_take_the_path_of_a_policy(policy, tmp_path):
+    policy.save(tmp_path / "policy.toml")
+    assert Settings(tmp_path / "policy.toml", "http://model").policy == policy
+    with pytest.raises(TypeError, match="policy must be a Policy or the path of its file, got dict"):
+        Settings({"age": 1}, "http://model")

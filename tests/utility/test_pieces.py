@@ -142,6 +142,12 @@ def test_the_population_of_parts_is_that_of_the_records(tmp_path):
     assert (chosen.mechanism, chosen.epsilon) == (wanted.mechanism, wanted.epsilon)
     np.testing.assert_array_equal(parts.select(7).lower, whole.select(7).lower)
     assert parts.to_dict()["stability"]["average"]["lower"] == parts.average().lower.tolist()
+    frame, every = parts.to_frame(), whole.to_frame()
+    assert frame.drop("lower", "upper").equals(every.drop("lower", "upper"))
+    np.testing.assert_allclose(frame["lower"], every["lower"], atol=1e-12)
+    assert frame["upper"].to_list() == [
+        x for of in ("stability", "accuracy") for on in ("average", "worst") for x in parts.select(on, of).upper.ravel()
+    ]
 
 
 def test_a_folder_goes_on_where_it_ended(tmp_path):

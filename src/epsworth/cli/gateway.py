@@ -32,7 +32,7 @@ def gateway(
         ),
     ] = None,
     output: Annotated[
-        list[str] | None, typer.Option("--output", help="Output that requests may ask for by name; repeat.")
+        list[str] | None, typer.Option("--output-tensor", help="Output that requests may ask for by name; repeat.")
     ] = None,
     datatype: Annotated[str, typer.Option(help="FP64 or FP32: in which released numbers leave.")] = "FP64",
     person: Annotated[

@@ -46,7 +46,8 @@ Inputs = Annotated[
     ),
 ]
 Output = Annotated[
-    str | None, typer.Option("--output", rich_help_panel=REMOTE, help="Of a service: the output that holds the labels.")
+    str | None,
+    typer.Option("--output-tensor", rich_help_panel=REMOTE, help="Of a service: the output that holds the labels."),
 ]
 
 
@@ -70,7 +71,7 @@ def refuse_for_files(model: object, given: Mapping[str, Any]) -> None:
     """Refuse the options of services where the model is a file, instead of ignoring them."""
     for name in _given(given):
         raise ValueError(
-            f"--{name} is for a service, and {model} is a file; drop it, or give http://HOST/v2/models/NAME"
+            f"--{'output-tensor' if name == 'output' else name} is for a service, and {model} is a file; drop it, or give http://HOST/v2/models/NAME"
         )
 
 

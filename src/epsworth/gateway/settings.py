@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from epsworth.numerals import exact_decimal
+from epsworth.release.given import as_policy
 from epsworth.release.policy import Policy
 
 DATATYPES = ("FP64", "FP32")
@@ -24,7 +25,7 @@ class Settings:
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or path
         What is perturbed, and what passes; what it drops is taken and does not leave.
     upstream : str
         Where perturbed requests go: ``http://host:port``, or one model of it, ``http://host:port/v2/models/NAME``.
@@ -62,6 +63,7 @@ class Settings:
     health: str = "/v2/health/ready"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", as_policy(self.policy))
         if self.policy.tailoring is not None:
             raise ValueError(
                 "policy: it is a tailored one, whose columns are released together; a gateway perturbs each input by "

@@ -19,18 +19,19 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import file_named, reading
+from epsworth.frames import frame_of
 from epsworth.guarantees import Guarantee, promise_from_dict, promise_to_dict
 from epsworth.numerals import short
 from epsworth.parallel import batches_of
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
-from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity
+from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity, averages
 from epsworth.utility.engines.coin import with_coin
 from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, part_file, read_piece
 from epsworth.utility.engines.totals import Histogram, Totals
 from epsworth.utility.population import Population, default_confidence, population_of_counts
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.views import promises, view_of
+from epsworth.utility.views import long_columns, promises, view_of
 
 FORMAT = "epsworth-curve-parts-1"
 
@@ -234,6 +235,10 @@ notes, spent, stopped
     def promises(self) -> list[str]:
         """Say which mechanisms keep which promise per record."""
         return promises(self.mechanisms, self.epsilons, self.guarantees)
+
+    def to_frame(self) -> Any:
+        """Return averages and worst cases as a data frame: mechanism, epsilon (per record), quantity, lower, upper."""
+        return frame_of(long_columns(self.mechanisms, self.epsilons, averages(self)), "a table of bounds")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: average, worst case and population; no record."""

@@ -210,9 +210,8 @@ class Curves(Result):
         >>> frame.columns, frame["quantity"].unique().sort().to_list()
         (['mechanism', 'epsilon', 'quantity', 'lower', 'upper'], ['average stability', 'worst stability'])
         """
-        bounds: dict[str, Interval] = {}
+        bounds = averages(self)
         for of in QUANTITIES if self.accuracy is not None else QUANTITIES[:1]:
-            bounds |= {f"average {of}": self.average(of), f"worst {of}": self.worst(of)}
             every = range(len(self.labels)) if records else ()
             bounds |= {f"{of} of record {at}": self.bounds(of).of_record(at) for at in every}
         return frame_of(long_columns(self.mechanisms, self.epsilons, bounds), "a table of bounds")
@@ -374,3 +373,9 @@ class Curves(Result):
         """Read a file that `save` wrote."""
         with reading(path, "curves file", most=RESULT_BYTES) as content:
             return cls.from_dict(read_json(content))
+
+
+def averages(curves: Any) -> dict[str, Interval]:
+    """Return the bounds on averages and worst cases, by quantity."""
+    quantities = QUANTITIES if curves.accuracy is not None else QUANTITIES[:1]
+    return {f"{on} {of}": curves.select(on, of) for of in quantities for on in ("average", "worst")}
