@@ -70,8 +70,9 @@ def service(address: str, given: Mapping[str, Any]) -> Any:
 def refuse_for_files(model: object, given: Mapping[str, Any]) -> None:
     """Refuse the options of services where the model is a file, instead of ignoring them."""
     for name in _given(given):
+        word = "output-tensor" if name == "output" else name
         raise ValueError(
-            f"--{'output-tensor' if name == 'output' else name} is for a service, and {model} is a file; drop it, or give http://HOST/v2/models/NAME"
+            f"--{word} is for a service, and {model} is a file; drop it, or give http://HOST/v2/models/NAME"
         )
 
 

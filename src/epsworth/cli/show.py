@@ -163,7 +163,7 @@ def print_facts(curves: Curves) -> None:
 
 def meanings(curves: Curves) -> list[str]:
     """Say what the least and the largest epsilon protect, in an observer's chances."""
-    from epsworth.utility.wording import protection
+    from epsworth.utility.attacker import protection
 
     found = []
     for e in sorted({0, len(curves.epsilons) - 1}):

@@ -35,7 +35,7 @@ def split(
 ) -> None:
     """Share a record's epsilon out over its features."""
     import epsworth as ew
-    from epsworth.utility.wording import protection
+    from epsworth.utility.attacker import protection
 
     options.check_outputs(json, plot, policy)
     options.check_policy_out(policy, domain_from_data)

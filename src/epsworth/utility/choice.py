@@ -20,6 +20,7 @@ from epsworth.numerals import as_float, positive, short
 from epsworth.results import Result
 from epsworth.rounding import round_down
 from epsworth.search import Scan
+from epsworth.utility.attacker import certainty
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 
@@ -245,14 +246,6 @@ class Scanned:
     def epsilon_needed(self) -> float:
         """Whole-record epsilon below which nobody can keep ``at_least`` for every input."""
         return epsilon_needed(self.at_least, self.labels, self.loosest) if self.limited else 0.0
-
-
-def certainty(promise: Guarantee) -> float:
-    """Return how sure of one of two values, held equally likely, a release makes whoever sees it, rounded up.
-
-    Under a promise with a delta: how often they name the true one.
-    """
-    return ceiling(promise.epsilon, 2, promise.delta)  # of two values, as of two labels
 
 
 def _order(choice: Choice) -> tuple[int, float, float, float]:

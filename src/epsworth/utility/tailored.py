@@ -27,17 +27,19 @@ from epsworth.records import Records
 from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
 from epsworth.results import Result
+from epsworth.rounding import percent_down, percent_up, show_down, show_up
 from epsworth.space import LeakWarning, Ranges
 from epsworth.tailoring.asking import Asked
-from epsworth.tailoring.building import Asking, Plan, Wish, build
+from epsworth.tailoring.building import EXACT, Asking, Plan, Wish, build
 from epsworth.tailoring.columns import Substitutes
+from epsworth.utility.attacker import attacker, row
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
 from epsworth.utility.kept import Kept
 from epsworth.utility.question import epsilon_grid, reference_labels, true_labels
 from epsworth.utility.steps import KeptSteps, begun
 from epsworth.utility.tailored_asking import Classifiers, asking_of, data_of, options_of, record_epsilon, words_of
-from epsworth.utility.tailored_words import UNSEEN, certainty, notes_of, verdict
+from epsworth.utility.tailored_words import UNSEEN, agreed, few, notes_of
 
 NAME = "tailored"
 FEW = 200  # public records that tell the ceiling where none was held out
@@ -166,12 +168,25 @@ class Tailored(Result):
     @property
     def verdict(self) -> tuple[str, ...]:
         """What is kept, what an attacker may learn, what no mechanism exceeds, and what copy the policy holds."""
-        return verdict(self)
+        keeps = f"{percent_down(self.kept)} % of the labels" if self.records else "nobody knows how many labels"
+        kind = self.copied if self.copied == EXACT else f"learnt ({self.copied})"
+        return (
+            f"Tailored at epsilon {show_up(float(self.policy.total))} for {few(self.policy.names)}: keeps {keeps}.",
+            row("attacker", attacker(self.policy.guarantee)),
+            row("best possible", f"{percent_up(self.ceiling)} % for every label, by any mechanism at this epsilon"),
+            row("copy of the model", f"{kind}, {self.size:,} bytes{agreed(self.records, self.agreement)}"),
+        )
 
     @property
     def certainty(self) -> str:
         """Of whom that holds, and how surely."""
-        return certainty(self)
+        if not self.records:
+            return "No record was held out (--holdout 0), so how often labels stay is not known."
+        low, high = map(float, self.held_out)
+        return (
+            f"On {self.records:,} held-out records; people like them: {percent_down(low)} to {percent_up(high)} % "
+            f"({show_down(100 * self.confidence)} % sure)."
+        )
 
     def __repr__(self) -> str:
         return f"<Tailored {self.policy.fingerprint[:12]}: {self.policy.guarantee}, copy {self.copied}>"

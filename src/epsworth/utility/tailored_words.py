@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from epsworth.release.tailoring import Tailoring
-from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
+from epsworth.rounding import percent_down, round_up
 from epsworth.tailoring.building import EXACT, Plan
-from epsworth.utility.wording import attacker, row
-
-if TYPE_CHECKING:
-    from epsworth.utility.tailored import Tailored
 
 UNSEEN = "what is said of a population holds if none of these records made the policy"
 SHOWN = 4  # columns that are named; of more, the first ones
@@ -27,31 +22,6 @@ def few(names: Sequence[str]) -> str:
     """
     shown = ", ".join(names[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown}, ... ({len(names)} columns)"
-
-
-def verdict(made: Tailored) -> tuple[str, ...]:
-    """Say in a few lines what a policy keeps, what an attacker may learn, and what is in it."""
-    names = few(made.policy.names)
-    keeps = f"keeps {percent_down(made.kept)} % of the labels" if made.records else "keeps nobody knows how many labels"
-    kind = made.copied if made.copied == EXACT else f"learnt ({made.copied})"
-    return (
-        f"Tailored at epsilon {show_up(float(made.policy.total))} for {names}: {keeps}.",
-        row("attacker", attacker(made.policy.guarantee)),
-        row("best possible", f"{percent_up(made.ceiling)} % for every label, by any mechanism at this epsilon"),
-        row("copy of the model", f"{kind}, {made.size:,} bytes{agreed(made.records, made.agreement)}"),
-    )
-
-
-def certainty(made: Tailored) -> str:
-    """Say of whom that holds, and how surely."""
-    if not made.records:
-        return "No record was held out (--holdout 0), so how often labels stay is not known."
-    low, high = made.held_out
-    sure = show_down(100 * made.confidence)
-    return (
-        f"On {made.records:,} held-out records; people like them: {percent_down(low)} to {percent_up(high)} % "
-        f"({sure} % sure)."
-    )
 
 
 def agreed(records: int, agreement: float) -> str:

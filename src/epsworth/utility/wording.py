@@ -8,13 +8,13 @@ import numpy as np
 
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import is_tailored
-from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up, up
-from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned, certainty
+from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up
+from epsworth.utility.attacker import attacker, protection, row
+from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import MET, Curves
 
 ROUNDED = 1e-9  # width of intervals that are exact but for rounding
-SURE = 0.999999999  # beyond, an observer may as well be certain
 SAMPLING = {"sampled", "strata", "rays"}
 
 
@@ -109,11 +109,6 @@ def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def row(name: str, text: str) -> str:
-    """Return a line of a verdict."""
-    return f"  {name:<19}  {text}"
-
-
 def _point(choice: Choice) -> str:
     return f"{choice.mechanism} at epsilon {show_up(choice.epsilon)}"
 
@@ -131,15 +126,6 @@ def _kept(asked: Scanned, percent: str) -> str:
         return f"{percent} of the labels{' right' if asked.of == 'accuracy' else ''}"
     whose = "of the worst record" if asked.on == "worst" else f"of record {asked.on}"
     return f"the label {whose}{' right' if asked.of == 'accuracy' else ''} with probability {percent}"
-
-
-def attacker(promise: Guarantee) -> str:
-    """Say how far an attacker's chance of naming the true one of two values can rise, rounded up."""
-    sure = certainty(promise)
-    if sure >= SURE:
-        return "50 % -> up to certain: this protects next to nothing"
-    digits = next(d for d in range(2, 14) if round_up(sure, d + 2) < 1)
-    return f"50 % -> at most {percent_up(sure, digits)} %"
 
 
 def _at_least(value: float, at_least: float = 0.0) -> str:
@@ -207,25 +193,6 @@ def _population(asked: Scanned, choice: Choice) -> str:
         "What is said of people like them holds if the rows are drawn independently of one another and of the "
         "classifier (none of them trained it)."
     )
-
-
-def protection(promise: Guarantee) -> str:
-    """Say what a promise protects, in an observer's chances, rounded up.
-
-    Examples
-    --------
-    >>> from epsworth.guarantees import Pure
-    >>> print(protection(Pure(2, "record")))
-    Whoever held two values of a record equally likely is at most 88.07971 % sure of either after seeing one release.
-    """
-    sure = certainty(promise)
-    whoever = f"Whoever held two values of a {promise.unit} equally likely"
-    if sure >= SURE:
-        return f"{whoever} may be certain of one after seeing one release: this protects next to nothing."
-    percent = f"{show_up(up(100 * sure), 7)} %"
-    if promise.notion == "pure":
-        return f"{whoever} is at most {percent} sure of either after seeing one release."
-    return f"{whoever} names the true one in at most {percent} of the cases after seeing one release."
 
 
 def _against(asked: Scanned) -> list[str]:
