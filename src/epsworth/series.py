@@ -92,9 +92,12 @@ def _value(series: nw.Series[Any]) -> Any:
         return []
 
 
-def numbers_series(numbers: Floats, backend: Any) -> nw.Series[Any]:
-    """Return doubles as a series of a library's own; NaN is a gap.  Its type is always the same."""
+def numbers_series(numbers: NDArray[Any], backend: Any) -> nw.Series[Any]:
+    """Return doubles, of which NaN is a gap, or whole numbers as a series of a library's own."""
     import narwhals as nw
+
+    if numbers.dtype.kind == "i":
+        return nw.new_series(NAME, numbers, dtype=nw.Int64(), backend=backend)
 
     values = [None if v != v else v for v in numbers.tolist()] if np.isnan(numbers).any() else numbers
     return nw.new_series(NAME, values, dtype=nw.Float64(), backend=backend)

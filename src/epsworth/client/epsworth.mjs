@@ -276,6 +276,7 @@ function placeOf(value, lower, upper, points) { // clamped; half way the even on
 }
 
 function natural(y, steps, lower, upper) {
+  if (upper - lower === steps && Number.isInteger(lower) && Math.max(-lower, upper) < WHOLE) return lower + y;
   const scale = Math.max(Math.abs(lower), Math.abs(upper)) > WIDE ? 2 ** -32 : 1;
   const low = scale * lower, high = scale * upper;
   if (y === 0 || y === steps) return (y ? high : low) / scale;

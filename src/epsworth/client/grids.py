@@ -38,8 +38,21 @@ def place(value: float, lower: float, upper: float, points: int) -> int:
     return round((clipped - lower) / (upper - lower) * (points - 1))
 
 
+def is_whole(steps: int, lower: float, upper: float) -> bool:
+    """Tell whether the points of a range are its whole numbers: they leave as such, without a decimal point.
+
+    Examples
+    --------
+    >>> is_whole(110, 0.0, 110.0), is_whole(100, 0.0, 110.0), is_whole(1, 0.5, 1.5)
+    (True, False, False)
+    """
+    return upper - lower == steps and lower.is_integer() and max(-lower, upper) < 1 << 53
+
+
 def natural(y: int, steps: int, lower: float, upper: float) -> float:
-    """Return the value at a point, of which the last is ``steps``."""
+    """Return the value at a point, of which the last is ``steps``; a whole number where all points are."""
+    if is_whole(steps, lower, upper):
+        return int(lower) + y
     scale = 2.0**-32 if max(abs(lower), abs(upper)) > WIDE else 1.0
     low, high = scale * lower, scale * upper
     if y in (0, steps):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.release.policy import Policy
-from epsworth.release.rules import Rule
+from epsworth.release.rules import Rule, values_at
 from epsworth.space import Feature
 from epsworth.values import WORDS, is_missing, items, numbers, spelt_number
 
@@ -55,7 +55,7 @@ class Column:
         if self.rule.points is not None:  # post-processing: the nearest point of the coarser grid
             grid = self.rule.points
             unit = np.rint(unit * (grid - 1)) / (grid - 1)
-        return self.feature.from_unit(unit, points=None if self.feature.categories is not None else grid)
+        return values_at(self.feature, unit, grid)
 
     def encode(self, values: Any, first: int = 0, read: Callable[[Any], float] = spelt_number) -> Indices:
         """Return the kernel's inputs for natural values, whatever they are.

@@ -74,6 +74,7 @@ class CsvField:
         if self._of_samples is None:
             assert policy.sampling is not None
             values, last = self.column.values, ""
+            values = values.astype(np.float64) if values.dtype.kind == "i" else values  # gaps make doubles of frames
             if policy.sampling.unsampled == "scaled":
                 values = spread(self.column.feature, values, len(policy.rules) / policy.sampling.features)
                 last = spelling(centre(self.column.feature))

@@ -20,7 +20,7 @@ from epsworth.laws.grid import nearest_index
 from epsworth.numerals import exact_decimal
 from epsworth.records import Records
 from epsworth.release.copies import Indices, Input
-from epsworth.release.rules import BITS
+from epsworth.release.rules import BITS, values_at
 from epsworth.space import Feature
 from epsworth.values import WORDS, is_missing, items, number, numbers
 
@@ -93,7 +93,7 @@ class Grid:
     def values(self) -> NDArray[Any]:
         """The natural values at all places, in order: what leaves a client."""
         places = self.input.places
-        return self.feature.from_unit(np.arange(places) / (places - 1), points=places if self.input.ordered else None)
+        return values_at(self.feature, np.arange(places) / (places - 1), places)
 
     def place(self, value: Any) -> int:
         """Return the place of one value, whatever it is."""

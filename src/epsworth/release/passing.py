@@ -43,8 +43,8 @@ def passing(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def stacked(columns: Sequence[NDArray[Any]], rows: int) -> NDArray[Any]:
-    """Return columns side by side: doubles if all of them are, else objects."""
-    plain = all(column.dtype == np.float64 for column in columns)
+    """Return columns side by side: doubles if all of them are numbers, else objects."""
+    plain = all(column.dtype in (np.float64, np.int64) for column in columns)
     table = np.empty((rows, len(columns)), dtype=np.float64 if plain else object)
     for at, column in enumerate(columns):
         table[:, at] = column

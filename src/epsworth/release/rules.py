@@ -8,6 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.client.grids import is_whole
 from epsworth.exact import Kernel, kernel
 from epsworth.exact.rational import exp_below, stated_epsilon
 from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
@@ -20,6 +25,15 @@ BITS = 16
 UNSAMPLED = ("missing", "scaled")
 
 Unsampled = Literal["missing", "scaled"]
+
+
+def values_at(feature: Feature, unit: Floats, points: int) -> NDArray[Any]:
+    """Return the natural values of places on a grid of so many points: whole numbers where it holds no others."""
+    if feature.categories is not None:
+        return feature.from_unit(unit)
+    if is_whole(points - 1, feature.lower, feature.upper):
+        return int(feature.lower) + np.rint(unit * (points - 1)).astype(np.int64)
+    return feature.from_unit(unit, points=points)
 
 
 @dataclass(frozen=True)
