@@ -115,7 +115,16 @@ def ceiling_of_one_label_more(original):
     test="tests/contract/test_own_mechanisms.py::test_what_keeps_its_promise_passes_and_a_tenth_more_does_not",
 )
 def promises_believed(original):
-    return lambda name, mechanism: None
+    return lambda name, mechanism, inputs=None: None
+
+
+@mutant(
+    "epsworth.utility.engines.contradictions.check_possible",
+    claim="no answer is told that a mechanism's own promise rules out",
+    test="tests/contract/test_own_mechanisms.py::test_an_answer_that_no_promise_allows_is_refused",
+)
+def impossible_answers_told(original):
+    return lambda question, stability: None
 
 
 @mutant(

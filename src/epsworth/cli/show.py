@@ -100,13 +100,18 @@ def print_curves(curves: Curves, view: str | int, of: Quantity = "stability") ->
     out, what = console(SCREEN), _kept(view, of)
     names = max(map(len, (what, *curves.mechanisms)))
     shown = _evenly(len(curves.epsilons), max(1, min(MOST_COLUMNS, (out.width - names) // 7)))
-    lower, _ = curves.select(view, of)
+    lower, upper = curves.select(view, of)
     found = table(what, *(f"ε={show_up(curves.epsilons[e])}" for e in shown), left=(what,))
     for column in found.columns[1:]:
         column.min_width = 5
     for m, name in enumerate(curves.mechanisms):
-        found.add_row(name, *(f"{round_down(float(lower[m, e])):.3f}" for e in shown))
+        found.add_row(name, *(_cell(float(lower[m, e]), float(upper[m, e])) for e in shown))
     out.print(found)
+
+
+def _cell(lower: float, upper: float) -> str:
+    """Return what is guaranteed, or a dash where nothing is known yet."""
+    return "-" if lower <= 0 and upper >= 1 else f"{round_down(lower):.3f}"
 
 
 def _kept(view: str | int, of: Quantity) -> str:

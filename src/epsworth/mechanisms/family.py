@@ -15,9 +15,11 @@ from epsworth.mechanisms.promise import check_promise
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.table import FAMILIES
 from epsworth.numerals import short
+from epsworth.rounding import show_down, show_up
 
 Release = Mechanism | PrivacyIndicator | LabelResponse
 LABEL_RESPONSE = "label_rr"
+SAME_EPSILON = 1e-9
 TAILORED = "tailored"  # made for one classifier, of whole records: no family of mechanisms of features
 Build = Callable[[float], Release]
 
@@ -158,6 +160,13 @@ def _brought(name: str, build: Build, epsilon: float) -> Release:
     release = build(epsilon)
     if is_brought(release):
         check_promise(name, unwrapped(release))
+    own = unwrapped(release)
+    promised = own.guarantee.epsilon if isinstance(own, Mechanism) else epsilon
+    if promised > epsilon * (1 + SAME_EPSILON):
+        raise ValueError(
+            f"mechanisms: {name!r} promises epsilon {show_up(promised)} where {show_down(epsilon)} was asked for; "
+            "build it for the epsilon that it is called with"
+        )
     return release
 
 

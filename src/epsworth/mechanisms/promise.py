@@ -17,7 +17,7 @@ SAME = 1e-6  # relative error of densities
 MOST_ATOMS = 4096  # grid points that are looked at
 
 
-def check_promise(name: str, mechanism: object) -> None:
+def check_promise(name: str, mechanism: object, inputs: Floats | None = None) -> None:
     """Refuse a mechanism whose law, at `INPUTS` inputs, tells more than its guarantee says.
 
     Masses of small intervals, of both tails, of atoms at the ends, the inputs and grid points, and densities are
@@ -29,6 +29,8 @@ def check_promise(name: str, mechanism: object) -> None:
     name : str
         What the mechanism is called.
     mechanism : Mechanism
+    inputs : ndarray, optional
+        Private ones on [0, 1], which are looked at instead, at most `INPUTS` of them, and named in no refusal.
 
     Raises
     ------
@@ -42,21 +44,26 @@ def check_promise(name: str, mechanism: object) -> None:
             f"mechanisms: {name!r} must return a Mechanism for each epsilon, got {short(mechanism)}; subclass "
             "epsworth.Mechanism, or return one of FAMILIES"
         )
-    x = np.linspace(0.0, 1.0, INPUTS)
+    x, public = np.linspace(0.0, 1.0, INPUTS), inputs is None
+    if inputs is not None:
+        x = np.unique(inputs)
+        x = x[np.unique(np.linspace(0, len(x) - 1, min(INPUTS, len(x))).astype(int))]
     law = mechanism.law(x[:, np.newaxis])
     inside = np.linspace(0.0, 1.0, 2 * INPUTS - 1)  # the inputs, and the middles between them
     cuts = np.concatenate([np.linspace(-1.0, 0.0, 33)[:-1], inside, np.linspace(1.0, 2.0, 33)[1:]])
-    below = np.broadcast_to(law.cdf(cuts), (INPUTS, len(cuts)))
+    below = np.broadcast_to(law.cdf(cuts), (len(x), len(cuts)))
     masses = np.diff(below, axis=1, prepend=0.0, append=law.mass(-np.inf, np.inf))
-    points = x if mechanism.points is None else np.linspace(0.0, 1.0, min(mechanism.points, MOST_ATOMS))
+    ends = np.linspace(0.0, 1.0, INPUTS)
+    points = ends if mechanism.points is None else np.linspace(0.0, 1.0, min(mechanism.points, MOST_ATOMS))
     atoms, densities = law.pmf(points), law.pdf(cuts)
-    _check_law(name, masses, densities)
+    shown = x if public else None
+    _check_law(name, masses, densities, shown)
     promise = mechanism.guarantee
     ceiling = min(promise.epsilon, mechanism.tight_epsilon) if promise.notion == "pure" else promise.epsilon
     if promise.delta == 0:
         for told in (masses, atoms):
-            _check_ratio(name, mechanism, ceiling, told, MASS_ERROR * (1 + np.exp(ceiling)))
-        _check_ratio(name, mechanism, ceiling, densities, SAME * densities.max(axis=0))
+            _check_ratio(name, mechanism, ceiling, told, MASS_ERROR * (1 + np.exp(ceiling)), shown)
+        _check_ratio(name, mechanism, ceiling, densities, SAME * densities.max(axis=0), shown)
         return
     excess = _excess(masses, promise.epsilon)
     if excess > promise.delta + TOTAL:
@@ -67,35 +74,40 @@ def check_promise(name: str, mechanism: object) -> None:
         )
 
 
-def _check_law(name: str, masses: Floats, densities: Floats) -> None:
+def _check_law(name: str, masses: Floats, densities: Floats, inputs: Floats | None) -> None:
     """Refuse what is no distribution."""
     sums = masses.sum(axis=1)
     wrong = ~(np.abs(sums - 1) <= TOTAL) | ~(masses >= -TOTAL).all(axis=1) | ~(densities >= 0).all(axis=1)
     if wrong.any():
         at = int(wrong.argmax())
+        where = "at a record's own input" if inputs is None else f"at input {inputs[at]:g}"
         raise ValueError(
-            f"mechanisms: {name!r} has no law at input {at / (INPUTS - 1):g}: its masses must add up to 1, and add up "
+            f"mechanisms: {name!r} has no law {where}: its masses must add up to 1, and add up "
             f"to {sums[at]:.6g}; correct its mass and pdf"
         )
 
 
-def _check_ratio(name: str, mechanism: Mechanism, epsilon: float, told: Floats, room: Floats | float) -> None:
+def _check_ratio(
+    name: str, mechanism: Mechanism, epsilon: float, told: Floats, room: Floats | float, inputs: Floats | None
+) -> None:
     """Refuse an output that is too much more likely from one input than from another."""
     most, least = told.max(axis=0), told.min(axis=0)
     over = most - np.exp(epsilon) * least - room
     if not (over <= 0).all():
         at = int(over.argmax())
-        inputs = (told[:, at].argmax() / (INPUTS - 1), told[:, at].argmin() / (INPUTS - 1))
+        first, second = ("one record", "another")
+        if inputs is not None:
+            first, second = (f"input {inputs[told[:, at].argmax()]:g}", f"{inputs[told[:, at].argmin()]:g}")
         finite = least[at] > 0
         ratio = f"{most[at] / least[at]:.4g} times as likely" if finite else "possible"
         raise ValueError(
             f"mechanisms: {name!r} at epsilon {show_up(mechanism.scalar_epsilon)} tells more than it says: an output "
-            f"is {ratio} from input {inputs[0]:g} {'as' if finite else 'and not'} from {inputs[1]:g}, and e^epsilon is "
+            f"is {ratio} from {first} {'as' if finite else 'and not'} from {second}, and e^epsilon is "
             f"{np.exp(epsilon):.4g}; correct its guarantee"
         )
 
 
 def _excess(masses: Floats, epsilon: float) -> float:
     """Return the largest probability, over pairs of inputs, by which one exceeds e^epsilon times the other."""
-    few = masses[:: (INPUTS - 1) // 32]
+    few = masses[:: max(1, (len(masses) - 1) // 32)]
     return max(float(np.maximum(few - np.exp(epsilon) * row, 0.0).sum(axis=1).max()) for row in few)

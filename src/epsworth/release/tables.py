@@ -58,8 +58,9 @@ def perturb(policy: Given, table: Any) -> Any:
     -------
     The same kind of table
         Rows, order and other columns as they were, but for those that the policy drops.  Perturbed numbers are floats
-        on the policy's public grid, or integers where that holds all whole numbers of the range; perturbed columns of categories (pandas, polars, arrow) hold the policy's, all of
-        them and in its order, because the table's own may tell its values.
+        on the policy's public grid, or integers where that is all whole numbers of the range; perturbed columns of
+        categories (pandas, polars, arrow) hold the policy's, all of them and in its order, because the table's own may
+        tell its values.
 
     Raises
     ------

@@ -178,12 +178,19 @@ class Scanned:
 
     @cached_property
     def closest(self) -> Choice | None:
-        """What is guaranteed to keep most among what is accepted, the least epsilon of equals."""
+        """What is guaranteed to keep most among what is accepted, of equals who may keep more."""
         admitted = np.isfinite(self.deltas)
         if not admitted.any():
             return None
-        m, e = np.unravel_index(int(np.where(admitted, self.lower, -1.0).argmax()), admitted.shape)
+        lower, upper = (np.where(admitted, side, -1.0) for side in (self.lower, self.upper))
+        m, e = np.unravel_index(int(np.where(lower == lower.max(), upper, -1.0).argmax()), admitted.shape)
         return self._choice(int(m), int(e))
+
+    def others(self, choice: Choice) -> tuple[str, ...]:
+        """Who may keep more than a choice, at any epsilon that is accepted."""
+        more = np.any(np.isfinite(self.deltas) & (self.upper > choice.lower), axis=1)
+        names = [self.curves.mechanisms[m] for m in np.flatnonzero(more)]
+        return tuple(name for name in names if name != choice.mechanism)
 
     @property
     def undecided(self) -> tuple[str, ...]:

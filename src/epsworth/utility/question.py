@@ -18,7 +18,7 @@ from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism
 from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised, unwrapped
-from epsworth.mechanisms.promise import CHECKED
+from epsworth.mechanisms.promise import CHECKED, check_promise
 from epsworth.mechanisms.record import RecordRelease, budgets, record_release, stand_ins, stated
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
@@ -167,7 +167,7 @@ def answer(
         raise ClassifierError(
             f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
             f"repair that row, or the model's preprocessing{_texts(records)}"
-        ) from error
+        ) from None  # a traceback would show what the model said of the record
 
 
 def _texts(records: Records) -> str:
@@ -244,6 +244,8 @@ def ask(
     found = families(mechanisms)
     totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
     built = [[family.build(share) for share in shares] for family in found]
+    for one, row in zip(found, built, strict=True):
+        _check_at_records(one.name, row, features, unit)
     if quantise is not None:
         whole("quantise", quantise, least=2)
         built = [[quantised(release, quantise) for release in row] for row in built]
@@ -269,6 +271,15 @@ def ask(
         y=None,
     )
     return asked(question, y)
+
+
+def _check_at_records(name: str, releases: Sequence[Release], features: Sequence[Feature], unit: Floats) -> None:
+    """Compare the promises of somebody's own mechanism with its law at the very records that are asked about."""
+    own = [unwrapped(release) for release in releases if is_brought(release)]
+    for release in own:
+        for feature, inputs in zip(features, unit.T, strict=True):
+            if feature.categories is None:
+                check_promise(name, release, inputs)
 
 
 def asked(question: Question, y: ArrayLike | None) -> Question:

@@ -32,7 +32,7 @@ from epsworth.space import LeakWarning, Ranges
 from epsworth.tailoring.asking import Asked
 from epsworth.tailoring.building import EXACT, Asking, Plan, Wish, build
 from epsworth.tailoring.columns import Substitutes
-from epsworth.utility.attacker import attacker, row
+from epsworth.utility.attacker import attacker, percent_sure, row
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
 from epsworth.utility.kept import Kept
@@ -173,7 +173,7 @@ class Tailored(Result):
         return (
             f"Tailored at epsilon {show_up(float(self.policy.total))} for {few(self.policy.names)}: keeps {keeps}.",
             row("attacker", attacker(self.policy.guarantee)),
-            row("best possible", f"{percent_up(self.ceiling)} % for every label, by any mechanism at this epsilon"),
+            row("best possible", f"{percent_sure(self.ceiling)} % for every label, by any mechanism at this epsilon"),
             row("copy of the model", f"{kind}, {self.size:,} bytes{agreed(self.records, self.agreement)}"),
         )
 

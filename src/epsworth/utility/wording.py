@@ -8,8 +8,9 @@ import numpy as np
 
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import is_tailored
+from epsworth.mechanisms.promise import CHECKED, INPUTS
 from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up
-from epsworth.utility.attacker import attacker, protection, row
+from epsworth.utility.attacker import attacker, percent_sure, protection, row
 from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import MET, Curves
@@ -40,16 +41,20 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
     asked = asked if asked.closest is not None else asked.beyond
     best = asked.closest
     assert best is not None  # every delta and every epsilon is accepted
+    others = asked.others(best)
+    most = "keeps most: " if len(curves.mechanisms) > 1 and not others else "keeps "
     lines = [
-        f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} keeps most: "
-        f"{_kept(asked, _at_least(best.lower))}.",
+        f"At epsilon {show_up(best.epsilon)} per record {best.mechanism} {most}{_kept(asked, _at_least(best.lower))}.",
         row("attacker", attacker(best.guarantee)),
     ]
     if on == "average":
-        worst = Scanned(curves, 1.0, "worst", "stability", asked.limits, *curves.worst()).closest
-        assert worst is not None
-        lines.append(row("worst record", f"{_point(worst)}: {_percent(worst.lower)} kept"))
-    return lines, certainty_of(asked)
+        at = curves.mechanisms.index(best.mechanism), int(np.flatnonzero(curves.epsilons == best.epsilon)[0])
+        worst = curves.worst()
+        lines.append(row("worst record", _between(float(worst.lower[at]), float(worst.upper[at]), "kept")))
+    if others:
+        names = f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"
+        lines.append(row("perhaps more", f"by {names}: the intervals leave it open"))
+    return lines + _unproven(asked, best), certainty_of(asked)
 
 
 def certainty_of(asked: Scanned) -> str:
@@ -58,7 +63,8 @@ def certainty_of(asked: Scanned) -> str:
     whom = "this record" if count == 1 else f"these {count:,} records"
     width, point = float((asked.upper - asked.lower).max()), asked.best or asked.closest
     early = "Stopped early: " if curves.stopped and width > 2 * curves.tolerance * MET else ""
-    how = "exact" if width <= ROUNDED else "certain" if curves.confidence == 1 else f"±{percent_up(width / 2)} %"
+    sure = "certain, " if curves.confidence == 1 else ""
+    how = "exact" if width <= ROUNDED else f"{sure}±{percent_up(width / 2)} %"
     found = f"{early}{how} for {whom}"
     found = found[0].upper() + found[1:]
     if point is None or asked.on != "average" or count == 1 or point.mechanism in curves.built_from:
@@ -79,6 +85,7 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     ]
     if choice.guarantee.notion != "pure":
         lines.append(row("promise", str(choice.guarantee)))
+    lines += _unproven(asked, choice)
     if not choice.holds_above:
         lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
     if (perhaps := asked.perhaps) is not None:
@@ -97,7 +104,7 @@ def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     wanted = f"{percent_down(asked.at_least, 15)} %"
     lines = [
         f"No: nothing here {how} {_kept(asked, wanted)} {_limit(asked)}.",
-        row("closest", f"{_point(closest)}: {_percent(closest.lower)} {'kept' if asked.limited else 'right'}"),
+        row("closest", f"{_point(closest)}: {_near(asked, closest)}"),
         row("attacker", attacker(closest.guarantee)),
     ]
     if (best := asked.beyond.best) is not None:
@@ -128,6 +135,27 @@ def _kept(asked: Scanned, percent: str) -> str:
     return f"the label {whose}{' right' if asked.of == 'accuracy' else ''} with probability {percent}"
 
 
+def _unproven(asked: Scanned, choice: Choice) -> list[str]:
+    """Say of a mechanism that somebody brought what its promise rests on."""
+    if f"{choice.mechanism}: {CHECKED}" not in asked.curves.notes:
+        return []
+    return [row("not proven", f"the promise of {choice.mechanism} is yours, checked at {INPUTS} inputs")]
+
+
+def _near(asked: Scanned, choice: Choice) -> str:
+    """Say what is kept, and what may be, where that is far from known."""
+    wide = choice.upper - choice.lower > 2 * asked.curves.tolerance * MET
+    return _between(choice.lower, choice.upper if wide else choice.lower, "kept" if asked.limited else "right")
+
+
+def _between(lower: float, upper: float, what: str) -> str:
+    """Print bounds of what is kept, or one number where these are one."""
+    if lower <= 0 and upper >= 1:
+        return "not known yet"
+    percent = _percent(lower) if upper - lower <= ROUNDED else f"{percent_down(lower)} to {percent_up(upper)} %"
+    return f"{percent} {what}"
+
+
 def _at_least(value: float, at_least: float = 0.0) -> str:
     return f"at least {_percent(value, at_least)}"
 
@@ -154,7 +182,7 @@ def _tailored(asked: Scanned, promise: Guarantee) -> str:
     cap = ceiling(promise.epsilon, asked.labels, promise.delta)
     if cap < asked.at_least:
         return ""
-    return f"tailored at epsilon {show_up(promise.epsilon)} may keep about {percent_down(cap)} %"
+    return f"tailored at epsilon {show_up(promise.epsilon)} may keep up to {percent_sure(cap)} %"
 
 
 def _among_people(asked: Scanned, point: Choice) -> tuple[float, float, str]:

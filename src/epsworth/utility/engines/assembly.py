@@ -18,6 +18,7 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.engines import table
 from epsworth.utility.engines.checkpoint import Checkpoint, Kept
 from epsworth.utility.engines.coin import revealing, with_coin
+from epsworth.utility.engines.contradictions import check_possible
 from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.pieces import WHOLE, Work, bounded
@@ -253,6 +254,7 @@ def curves_of(
         if found.open is None
         else [_unfinished(curves, found.open, str(pace.stopped), goes_on=not question.subsets)]
     )
+    check_possible(question, curves.stability)
     return replace(curves, notes=(*curves.notes, *wide))
 
 
