@@ -59,19 +59,25 @@ def run(
     why = next((part.why for part in parts if isinstance(part.engine, Sampled)), "")
     runs = drawing_runs([part.engine for part in parts]) + bool(drawing)
     weight, shares = 1 / (len(parts) + bool(drawing)), settings.risk.split(max(1, runs))
+    others = list(enumerate(part for part in parts if not isinstance(part.engine, Sampled)))
+    of_labels = [(number, part) for number, part in others if first and part.engine.of_label]  # at once, by a formula
+
+    def answer(number: int, part: Part) -> None:
+        kept = Kept(checkpoint, f"{number} {part.engine.name}")
+        own = replace(settings.of_part(number), kept=kept, risk=shares.take(int(part.engine.draws)))
+        if _run(question, part, answered, own, len(answered) * weight, weight, work, number) is None:
+            left.extend(part.mechanisms)
+
+    for number, part in of_labels:
+        answer(number, part)
     if drawing:
         average = Part(tuple(drawing), AverageFirst(), AverageFirst.because)
         own = settings.of_part(len(parts) + 1)
         own = replace(own, kept=Kept(checkpoint, "average first"), risk=shares.take())
         _run(question, average, answered, own, 0, weight, work, len(parts) + 1)
-    others = list(enumerate(part for part in parts if not isinstance(part.engine, Sampled)))
     for number, part in sorted(others, key=lambda one: first and _waits(one[1])):
-        kept = Kept(checkpoint, f"{number} {part.engine.name}")
-        share = shares.take(int(part.engine.draws))
-        own = replace(settings.of_part(number), kept=kept, risk=share)
-        answer = _run(question, part, answered, own, len(answered) * weight, weight, work, number)
-        if answer is None:
-            left += part.mechanisms
+        if (number, part) not in of_labels:
+            answer(number, part)
     if not left:
         settings.progress(1.0)
         return _without_idle(answered), "records"
