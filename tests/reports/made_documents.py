@@ -11,10 +11,17 @@ from functools import cache
 import numpy as np
 from made_pages import HOSTILE
 
+from epsworth.reports.names import noise_name
 from epsworth.reports.sentences import observed
 
+NAMES = r"(?<![\w(])(?:(?:pb|truncated|discrete|clamped)_)*(?:laplace|gaussian|staircase|optimal)(?![\w)])"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 CENTRAL = dict.fromkeys(("offset", "answers", "lattice", "scale"))
+
+
+def advised(made):
+    """Return a ranking's advice as a page says it: noises by title."""
+    return re.sub(NAMES, lambda found: noise_name(found[0]), made["advice"])
 
 
 def _plain(document):

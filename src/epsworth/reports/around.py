@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.mapped import HALF, Layout, frame, half_range, levels, picture, profile, swatch
+from epsworth.reports.names import mechanism_name
 from epsworth.reports.numbers import Shown, units
 from epsworth.reports.parts import bar, section, unfolded
 from epsworth.reports.sentences import Standing, filled, percent
@@ -142,7 +143,9 @@ def _elsewhere(held: Surroundings | None, at: tuple[str, float]) -> str:
     if held is None or not held.groups or (held.mechanism, held.epsilon_per_record) == at:
         return ""
     names = ", ".join(dict.fromkeys(isolated(group.by, 40) for group in held.groups))
-    point = f"{isolated(held.mechanism or '')} at ε = {show_up(held.epsilon_per_record or 0.0)} per record"
+    point = (
+        f"{isolated(mechanism_name(held.mechanism or ''))} at ε = {show_up(held.epsilon_per_record or 0.0)} per record"
+    )
     return f" By {names} groups were computed at {point} alone, and are not shown here."
 
 
@@ -227,7 +230,7 @@ def _masses(around: Around) -> str:
         [show_up(epsilon), *(escaped(around.said(m, e), NOTE) or "–" for m in range(len(names)))]
         for e, epsilon in enumerate(drawn.epsilons)
     )
-    heads = ("ε per record", *(isolated(name) for name in names))
+    heads = ("ε per record", *(isolated(mechanism_name(name)) for name in names))
     return unfolded("at least half of all releases lie within", heads, rows)
 
 
@@ -255,11 +258,12 @@ def _safe(around: Around, box: SafeBox) -> str:
 
 
 def _box_words(box: SafeBox) -> str:
-    told = str(box)
+    name = mechanism_name(box.mechanism)
+    told = str(replace(box, mechanism=name))
     if box.confidence < 1:
         return told
     kept = percent(units(np.array([box.guaranteed]), 3, upwards=False)[0], 3)
-    by = f"By {box.mechanism} at ε = {show_up(box.epsilon)} per record"
+    by = f"By {name} at ε = {show_up(box.epsilon)} per record"
     return f"{told} {by} that alone keeps it in {kept} of all releases."
 
 
@@ -301,7 +305,7 @@ def _split(held: Surroundings, split: Split) -> str:
     return section(
         "split",
         "The same ε, split otherwise",
-        f"<p>By {isolated(split.mechanism)} at ε = {show_up(split.total)} per record, on average over "
+        f"<p>By {isolated(mechanism_name(split.mechanism))} at ε = {show_up(split.total)} per record, on average over "
         f"{held.split_records} of these records, {sure}: {verdict}.</p>"
         '<div class="pair"><div class="wide" role="region" tabindex="0" aria-label="Table of the split"><table '
         'class="parts"><thead><tr><th scope="col">feature</th><th scope="col">ε, even</th><th scope="col">ε, split</th>'

@@ -202,7 +202,7 @@ class Bar:
 
 def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str] | None = None) -> str:
     """Return bars from nought, names before and texts behind them; a rule upright across all."""
-    width, left, right, step = 660, 190, 560, 24
+    width, left, right, step = 660, 230, 580, 40 if any(" (" in bar.name for bar in bars) else 24
     most = max([bar.value for bar in bars] + ([] if rule is None else [rule[0]]) + [0.0]) or 1.0
     top = 34 if rule is not None else 12
     base = top + step * len(bars)
@@ -214,8 +214,12 @@ def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str
     for row, bar in enumerate(bars):
         y, end = top + step * row + 4, float(x(bar.value)) + 6
         kind = f"block c{0 if bar.promised else 1}{'' if bar.promised else ' claimed'}"
+        lines = [escaped(line, WORD) for line in bar.name.replace(" (", "\n(", 1).split("\n")]  # brackets below
+        parts += [
+            f'<text class="end{" label" * (n == 0)}" x="{left - 8}" y="{y + 8 + 17 * n}" dy=".32em">{line}</text>'
+            for n, line in enumerate(lines)
+        ]
         parts.append(
-            f'<text class="end label" x="{left - 8}" y="{y + 8}" dy=".32em">{escaped(bar.name, WORD)}</text>'
             f'<path class="{kind}" d="M{left} {y}H{x(bar.value)}V{y + 16}H{left}z"/>'
             f'<text class="label" x="{short(end)}" y="{y + 8}" dy=".32em">{escaped(bar.text)}</text>'
         )

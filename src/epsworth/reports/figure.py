@@ -89,7 +89,7 @@ def figure(shown: Shown, number: int, point: tuple[int, int] | None) -> str:
     groups = [list(names)] if len(names) <= TOGETHER else [[m] for m in names]
     return "".join(
         f'<div class="panel{" alone" if len(groups) > 1 else ""}" data-of="{",".join(map(str, bold))}">'
-        + (f'<p class="name">{_key(bold[0])}<bdi>{escaped(shown.names[bold[0]])}</bdi></p>' if len(groups) > 1 else "")
+        + "".join(f'<p class="name">{_key(m)}<bdi>{escaped(shown.names[m])}</bdi></p>' for m in bold)
         + _panel(shown, number, frame, bold, point)
         + "</div>"
         for bold in groups

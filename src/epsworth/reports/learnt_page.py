@@ -9,6 +9,7 @@ from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, escaped, isolated
 from epsworth.reports.held import Held
 from epsworth.reports.maps import FILLED, HOLLOW, MOST_CLASSES, OTHER, UNSURE, Map, legend
+from epsworth.reports.names import report_name
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
@@ -39,7 +40,7 @@ def learnt_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds every cell, where cells are few."))
     about = (
         f"{held.whole('users'):,} users, {isolated(held.text('guarantee'))} each, by "
-        f"{isolated(held.text('mechanism'))}. "
+        f"{isolated(report_name(held.text('mechanism')))}. "
         f"Made by epsworth {origin.version} on {origin.made}."
     )
     return plain_page(TITLE, page_body(TITLE, about, sections, keys(1)), sliders, whole)

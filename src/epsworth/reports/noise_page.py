@@ -11,6 +11,7 @@ from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
 from epsworth.reports.held import Held
+from epsworth.reports.names import noise_name
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
@@ -27,7 +28,7 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     best = taken(ranked)
     take = best.row if best is not None else None
     left = held.part("left_out")
-    left_out = {name: left.text(name) for name in left}
+    left_out = {noise_name(name): left.text(name) for name in left}
     said = advice(ranked, held.number("floor", 0), left_out)  # from the rows: what a file says of itself may not be so
     sections = [_decision(said, take), _ranking(held, rows)]
     sliders: dict[str, Any] = {}
@@ -63,7 +64,7 @@ class _Ranked:
     @classmethod
     def of(cls, row: Held) -> _Ranked:
         return cls(
-            row.text("name"), row.number("epsilon", 0), row.share("delta"), row.whole("releases"),
+            noise_name(row.text("name")), row.number("epsilon", 0), row.share("delta"), row.whole("releases"),
             row.number("rmse", 0), row.flag("sound"), row,
         )  # fmt: skip
 
@@ -98,7 +99,7 @@ def _decision(said: str, take: Held | None) -> str:
 def _ranking(held: Held, rows: Sequence[Held]) -> str:
     shown, floor = rows[:MOST_ROWS], held.number("floor", 0)
     bars = [
-        Bar(row.text("name"), row.number("epsilon", 0), show_up(row.number("epsilon")), row.flag("sound"))
+        Bar(noise_name(row.text("name")), row.number("epsilon", 0), show_up(row.number("epsilon")), row.flag("sound"))
         for row in shown
     ]
     rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
@@ -125,7 +126,7 @@ def _row(row: Held, floor: float) -> list[str]:
     above = f"{show_up(100 * (row.number('epsilon') / floor - 1), 2)}\u00a0%" if floor > 0 else "–"
     remark = "" if row.flag("sound") else f"no bound: in truth {show_up(row.number('exact_epsilon', 0))}"
     return [
-        isolated(row.text("name")), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
+        isolated(noise_name(row.text("name"))), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
         size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
     ]  # fmt: skip
 
@@ -135,7 +136,7 @@ def _shape(shape: Held, take: Held) -> str:
     answer, most = shape.number("answer"), max([*chance, 1e-12])
     points = [*zip(edges, [*chance, chance[-1]], strict=True)]
     chart = Chart(
-        f"How likely a released value falls where, under {cleaned(shape.text('name'))}",
+        f"How likely a released value falls where, under {cleaned(noise_name(shape.text('name')))}",
         Axis("released value", edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True),
         [Line(shape.text("name"), points, "step")],
         spans=[(low, high, f"within: {show_down(100 * take.share('confidence'), 4)}\u00a0% or more")],
@@ -147,8 +148,8 @@ def _shape(shape: Held, take: Held) -> str:
     )
     table = unfolded("the chance of every bin", ("released value", "chance, about"), rows)
     told = (
-        f"{isolated(shape.text('name'))} around the true answer {size(answer)}; shaded is where a release must lie, "
-        f"{size(low)} to {size(high)}."
+        f"{isolated(noise_name(shape.text('name')))} around the true answer {size(answer)}; shaded is where a release "
+        f"must lie, {size(low)} to {size(high)}."
     )
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'
     return section("shape", "The shape of the noise", what)
@@ -171,7 +172,7 @@ def _limits(held: Held, take: Held | None) -> str:
             "draws from the operating system's randomness."
         )
     left = held.part("left_out")
-    notes = [f"left out, {name}: {left.text(name)}" for name in left]
+    notes = [f"left out, {noise_name(name)}: {left.text(name)}" for name in left]
     raw = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
     return limits(raw, said, notes, "open")
 

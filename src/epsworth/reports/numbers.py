@@ -19,6 +19,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
 from epsworth.reports.escaping import cleaned
+from epsworth.reports.names import mechanism_name
 from epsworth.utility.choice import Limits
 from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
@@ -168,8 +169,9 @@ class Shown:
 
     @cached_property
     def names(self) -> list[str]:
-        """Mechanisms, with what is weaker than pure about their promise."""
-        return [cleaned(name + weakness(row)) for name, row in zip(self.curves.mechanisms, self.promises, strict=True)]
+        """Mechanisms by title and words, with what is weaker than pure about their promise."""
+        pairs = zip(self.curves.mechanisms, self.promises, strict=True)
+        return [cleaned(mechanism_name(words) + weakness(row)) for words, row in pairs]
 
     @cached_property
     def admitted(self) -> NDArray[np.bool_]:

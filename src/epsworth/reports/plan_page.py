@@ -14,6 +14,7 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped
 from epsworth.reports.held import Held
+from epsworth.reports.names import report_name
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, slider, unfolded
@@ -49,7 +50,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     ]
     raw = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
     told = [
-        ("Mechanism", escaped(found.mechanism)),
+        ("Mechanism", escaped(report_name(found.mechanism))),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
     ]
@@ -86,13 +87,17 @@ def _sizes(asked: Held) -> tuple[float, int | None, int | None, int | float]:
 
 def _decision(found: Plan) -> str:
     if not found.feasible or found.margin > 1:
-        return decision(str(found), (), good=False)
+        return decision(_sentence(found), (), good=False)
     facts = (
         (f"{found.users:,}", "users, one report each", "users"),
         (show_up(found.epsilon), "ε per record, label included", "epsilon"),
         (show_up(found.margin), "signed mean of the cell, or more", "margin"),
     )
-    return decision(str(found), facts, good=True)
+    return decision(_sentence(found), facts, good=True)
+
+
+def _sentence(found: Plan) -> str:
+    return str(found).replace(f" ({found.mechanism})", f", {report_name(found.mechanism)}")
 
 
 def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, int]]]]:

@@ -14,6 +14,7 @@ from epsworth.release.rules import Rule
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
+from epsworth.reports.names import mechanism_name
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
@@ -85,7 +86,7 @@ def _decision(policy: Policy) -> str:
 def _rules(policy: Policy) -> str:
     rows = "".join(
         f'<tr><th scope="row">{isolated(rule.feature.name)}</th><td>{_range(rule.feature)}</td>'
-        f"<td>{isolated(rule.mechanism, 60)}</td><td>{escaped(rule.promise, 120)}</td>"
+        f"<td>{isolated(mechanism_name(rule.mechanism))}</td><td>{escaped(rule.promise, 120)}</td>"
         f"<td>{rule.points or rule.kernel.points:,}</td><td>{_stand_ins(rule)}</td></tr>"
         for rule in policy.rules[:MOST_RULES]
     )
@@ -161,7 +162,8 @@ def _released(rule: Rule, number: int) -> tuple[str, str]:
     own = [feature.lower, (feature.lower + feature.upper) / 2, feature.upper]
     most = max(float(masses.max()), 1e-12)
     chart = Chart(
-        f"Chance of a released value of {name} by {cleaned(rule.mechanism, 40)}, for a low, a middle and a high one",
+        f"Chance of a released value of {name} by {cleaned(mechanism_name(rule.mechanism))}, for a low, a middle and a "
+        "high one",
         Axis(name, feature.lower, feature.upper), Axis("chance", 0.0, 1.05 * most, percent=True), lines,
         height=250, base=204,
     )  # fmt: skip

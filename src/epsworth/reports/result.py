@@ -99,7 +99,7 @@ def report(
     >>> import epsworth as ew
     >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
     >>> page = ew.reports.report(curves, at_least=0.6)
-    >>> "Use pm at " in page.html
+    >>> "Use Piecewise (pm) at " in page.html
     True
     """
     if command is not None and not isinstance(command, str):
@@ -162,7 +162,7 @@ def report_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     curves.save(Path(folder, "result.json"))
     ...     page = ew.reports.report_file(Path(folder, "result.json"), at_least=0.6)
-    >>> "Use pm at " in page.html
+    >>> "Use Piecewise (pm) at " in page.html
     True
     """
     path = file_named(path)

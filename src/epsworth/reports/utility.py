@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from epsworth.release import Policy
 from epsworth.reports.around import Around, groups, sections
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
+from epsworth.reports.names import mechanism_name
 from epsworth.reports.numbers import SUBJECTS, Shown, View
 from epsworth.reports.page import Page, framed
 from epsworth.reports.parts import (
@@ -209,7 +212,14 @@ def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str
         "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
         "may be shown."
     )
-    return limits(raw, said, [*curves.notes, *(() if held is None else held.notes)])
+    notes = [*curves.notes, *(() if held is None else held.notes)]
+    return limits(raw, said, [_titled(note, curves.mechanisms) for note in notes])
+
+
+def _titled(note: str, mechanisms: Sequence[str]) -> str:
+    """Return a note with the title of the mechanism that it begins with."""
+    words, colon, rest = note.partition(": ")
+    return f"{mechanism_name(words)}{colon}{rest}" if words in mechanisms else note
 
 
 def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
@@ -268,7 +278,7 @@ def _downloads(
         )
         return downloads(origin, whole, holds, told)
     told = (
-        f"The policy is that of the recommendation, {isolated(choice.mechanism)} at ε = "
+        f"The policy is that of the recommendation, {isolated(mechanism_name(choice.mechanism))} at ε = "
         f"{show_up(choice.guarantee.epsilon)} per record, and does not follow the sliders; fingerprint "
         f'<code class="print">{policy.fingerprint}</code>.'
     )
