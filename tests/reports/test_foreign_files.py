@@ -32,7 +32,7 @@ def changed(name, value, *path):
 def test_the_decision_follows_from_the_numbers(name, entry):
     made = document(name)
     page = report_document(changed(name, "Take anything: it costs nothing.", entry))
-    assert Read(page.html).ids["sentence"] == made[entry]
+    assert Read(page.html).ids["sentence"] == (advised(made) if entry == "advice" else made[entry])
     assert "Take anything" not in page.html
 
 

@@ -289,10 +289,12 @@ def test_a_phone_scrolls_one_way_only(opened, name, width):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_paper_takes_one_sheet(opened, name):
+def test_paper_takes_one_sheet_with_the_glossary_on_its_back(opened, name):
     page = opened(name)
     sheet = page.pdf(prefer_css_page_size=True, print_background=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == 1
+    assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == 2
+    page.emulate_media(media="print")
+    assert page.locator(".glossary dd").first.is_visible()
     assert re.search(rb"/MediaBox\s*\[0 0 59[45][.\d]* 84[12]", sheet)
 
 

@@ -37,9 +37,9 @@ def coverage_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds the profile and what every ε costs."))
     about = (
         f"{held.whole('rows'):,} training rows, {len(held.texts('columns')):,} columns; logistic regression, output "
-        f"perturbation, pure ε per row. Made by epsworth {origin.version} on {origin.made}."
+        f"perturbation, pure ε per row."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(4)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(4)), sliders, whole)
 
 
 def _stops(held: Held) -> list[Held]:

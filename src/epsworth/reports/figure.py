@@ -89,11 +89,15 @@ def figure(shown: Shown, number: int, point: tuple[int, int] | None) -> str:
     groups = [list(names)] if len(names) <= TOGETHER else [[m] for m in names]
     return "".join(
         f'<div class="panel{" alone" if len(groups) > 1 else ""}" data-of="{",".join(map(str, bold))}">'
-        + "".join(f'<p class="name">{_key(m)}<bdi>{escaped(shown.names[m])}</bdi></p>' for m in bold)
+        + f'<div class="names">{"".join(_name(shown, m) for m in bold)}</div>'
         + _panel(shown, number, frame, bold, point)
         + "</div>"
         for bold in groups
     )
+
+
+def _name(shown: Shown, m: int) -> str:
+    return f'<p class="name">{_key(m)}<bdi>{escaped(shown.names[m])}</bdi></p>'
 
 
 def _key(m: int) -> str:

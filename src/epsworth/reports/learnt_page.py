@@ -40,10 +40,9 @@ def learnt_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds every cell, where cells are few."))
     about = (
         f"{held.whole('users'):,} users, {isolated(held.text('guarantee'))} each, by "
-        f"{isolated(report_name(held.text('mechanism')))}. "
-        f"Made by epsworth {origin.version} on {origin.made}."
+        f"{isolated(report_name(held.text('mechanism')))}."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(1)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(1)), sliders, whole)
 
 
 def _decision(held: Held) -> str:

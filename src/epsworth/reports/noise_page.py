@@ -18,6 +18,7 @@ from epsworth.reports.parts import Origin, computed, decision, downloads, limits
 from epsworth.reports.plain import plain_page, size
 from epsworth.rounding import show_down, show_up
 
+TITLE = "Which noise costs the least privacy?"
 MOST_ROWS = 24
 
 
@@ -44,9 +45,9 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
         )  # fmt: skip
         sections.append(meaning)
     sections += [_limits(held, take), _computed(held, origin), downloads(origin, whole, "The result holds every row.")]
-    about = f"{_question(held)} Made by epsworth {origin.version} on {origin.made}."
-    body = page_body("Which noise costs the least privacy?", about, sections, keys(1))
-    return plain_page("Which noise costs the least privacy?", body, sliders, whole)
+    about = _question(held)
+    body = page_body(TITLE, about, sections, origin, keys(1))
+    return plain_page(origin.title(TITLE), body, sliders, whole)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ PRIORS = range(1, 100)  # per cent, where the slider stops
 TABLED = (1, 10, 25, 50, 75, 90, 99)
 FIRST = 50
 SURE = (
-    "Whoever held it {prior} likely that {what} is at most {after} sure of it after seeing {seen}.",
-    "Whoever held it {prior} likely that {what} may be certain of it after seeing {seen}: this protects next to "
-    "nothing.",
+    "An attacker who held it {prior} likely that {what} is at most {after} sure of it after seeing {seen}.",
+    "An attacker who held it {prior} likely that {what} may be certain of it after seeing {seen}: this protects next "
+    "to nothing.",
 )
 RIGHT = (
-    "Whoever must say {which}, and held one of the answers {prior} likely, is right in at most {after} of the cases "
-    "after seeing {seen}."
+    "An attacker who must say {which}, and held one of the answers {prior} likely, is right in at most {after} of the "
+    "cases after seeing {seen}."
 )
 
 

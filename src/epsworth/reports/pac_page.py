@@ -56,9 +56,9 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds the released numbers and the report."))
     about = (
         f"{isolated(report.text('algorithm'))} on a secret sub-sample of {report.whole('pool_rows'):,} rows: "
-        f"{report.whole('released_numbers'):,} noisy numbers. Made by epsworth {origin.version} on {origin.made}."
+        f"{report.whole('released_numbers'):,} noisy numbers."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(2)), sliders, whole)
 
 
 def _decision(report: Held) -> str:

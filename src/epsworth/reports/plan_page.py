@@ -61,11 +61,8 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
         told += [(word, escaped(asked.raw(name))) for name, word in words.items() if name in asked]
     sections += [limits(raw, said, (), "open"), computed(told, origin)]
     sections.append(downloads(origin, whole, "The result holds the plan."))
-    about = (
-        "Labels learnt from reports that are private before they leave. "
-        f"Made by epsworth {origin.version} on {origin.made}."
-    )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(3)), sliders, whole)
+    about = "Labels learnt from reports that are private before they leave."
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(3)), sliders, whole)
 
 
 def _plan(held: Held) -> Plan:

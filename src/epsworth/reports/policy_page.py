@@ -35,6 +35,7 @@ from epsworth.reports.sentences import observed, sure
 from epsworth.rounding import show_up
 from epsworth.space import Feature
 
+TITLE = "What does this policy promise?"
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
 CELLS = 40  # of a picture of what is sent
@@ -58,9 +59,9 @@ def policy_page(policy: Policy, origin: Origin, text: str) -> Page:
         downloads(origin, "", HOLDS, more, POLICY if kept else "", large=False),
     ]  # fmt: skip
     names = ", ".join(isolated(name) for name in policy.names[:12]) + (" and more" if len(policy.names) > 12 else "")
-    about = f"Perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
-    body = page_body("What does this policy promise?", about, sections, keys(3))
-    return plain_page("What does this policy promise?", body, sliders, "", kept)
+    about = f"Perturbed: {names}."
+    body = page_body(TITLE, about, sections, origin, keys(3))
+    return plain_page(origin.title(TITLE), body, sliders, "", kept)
 
 
 def _decision(policy: Policy) -> str:
@@ -72,14 +73,14 @@ def _decision(policy: Policy) -> str:
     sentence = (
         f"One release of a record under this policy costs its person at most ε\u00a0=\u00a0{show_up(promise.epsilon)}"
         f"{weak} for {over}{sampled}, "
-        "whatever the values, whatever an observer knows, and whatever is done with it afterwards."
+        "whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
     after = sure(observed(promise.epsilon, promise.delta, 0.5))
     told = [
         (show_up(promise.epsilon), "ε per record, at most", "total"),
         (str(count), "perturbed features", "features"),
     ]
-    told.append((after, "at most so sure is an observer, from 50 %", "after"))
+    told.append((after, "an attacker's certainty at most, from 50 %", "after"))
     return decision(sentence, told, good=True)
 
 

@@ -37,16 +37,16 @@ WORDS = {  # which the script fills in by the same names
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
     "pure": (
-        "Whoever held it {prior} likely that your values are the ones they suspect is at most {after} sure of it "
-        "after seeing one release at ε\u00a0=\u00a0{total} per record."
+        "An attacker who held it {prior} likely that your values are the ones they suspect is at most {after} sure "
+        "of it after seeing one release at ε\u00a0=\u00a0{total} per record."
     ),
     "weaker": (
-        "Whoever must say which of two values is yours, and held one of them {prior} likely, is right in at most "
-        "{after} of the cases after seeing one release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record."
+        "An attacker who must say which of two values is yours, and held one of them {prior} likely, is right in at "
+        "most {after} of the cases after seeing one release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record."
     ),
     "certain": (
-        "Whoever held it {prior} likely that your values are the ones they suspect may be certain of it after seeing "
-        "one release at ε\u00a0=\u00a0{total} per record: this protects next to nothing."
+        "An attacker who held it {prior} likely that your values are the ones they suspect may be certain of it after "
+        "seeing one release at ε\u00a0=\u00a0{total} per record: this protects next to nothing."
     ),
     "cap": "No mechanism at ε\u00a0=\u00a0{total} per record can promise more than {cap} to every input.",
     "free": "The ceiling is no obstacle: at ε\u00a0=\u00a0{total} per record it lies above {below}.",

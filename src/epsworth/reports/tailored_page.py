@@ -60,8 +60,8 @@ def tailored_page(held: Held, origin: Origin, whole: str) -> Page:
     sections += [_limits(made), _computed(made, origin), _downloads(made, origin, whole, policy)]
     names = made.texts("sensitive")
     told = ", ".join(isolated(name) for name in names[:12]) + (" and more" if len(names) > 12 else "")
-    about = f"Released together: {told}. Made by epsworth {origin.version} on {origin.made}."
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole, policy)
+    about = f"Released together: {told}."
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(2)), sliders, whole, policy)
 
 
 def _policy(held: Held, made: Held) -> str:
@@ -78,7 +78,7 @@ def _policy(held: Held, made: Held) -> str:
 def _decision(made: Held) -> str:
     total = show_up(made.number("epsilon_per_record", 0))
     after = sure(observed(made.number("epsilon_per_record"), 0.0, 0.5))
-    facts = [(total, "ε per record", "total"), (after, "at most so sure is an observer, from 50 %", "after")]
+    facts = [(total, "ε per record", "total"), (after, "an attacker's certainty at most, from 50 %", "after")]
     if not made.whole("records"):
         sentence = (
             f"This policy costs ε\u00a0=\u00a0{total} per record; no record was held out, so how often labels stay is "

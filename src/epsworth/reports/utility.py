@@ -49,7 +49,10 @@ def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | 
         "fingerprint": origin.fingerprint,
     }
     numbers |= ({} if around is None else around.numbers) | ({} if policy is None else {"policy": policy.to_toml()})
-    title, body = f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole, around, policy)
+    title, body = (
+        origin.title(f"What is this epsilon worth? {_title(shown)}"),
+        _body(standing, origin, whole, around, policy),
+    )
     return framed(title, body, numbers=numbers, scripts=SCRIPTS, whole=whole)
 
 
@@ -78,8 +81,8 @@ def _body(standing: Standing, origin: Origin, whole: str, around: Around | None,
     parts = [part for part in parts if part]
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
-    about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
-    return page_body("What is this epsilon worth?", about, parts, keys(len(shown.names)))
+    about = f"{rows}; perturbed: {names}."
+    return page_body("What is this epsilon worth?", about, parts, origin, keys(len(shown.names)))
 
 
 def _sure(shown: Shown) -> str:
@@ -104,7 +107,7 @@ def _decision(standing: Standing) -> str:
     facts = (
         (show_up(standing.total), "ε per record", "total"),
         (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
-        (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
+        (after, f"an attacker's certainty at most, from {PRIOR} %", "after"),
     )
     return decision(standing.sentence(), facts, shown.found.feasible)
 
