@@ -255,3 +255,15 @@ def test_the_page_says_what_its_result_holds():
     assert (
         "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
     )
+
+
+def test_a_better_split_is_refused_in_the_decision_with_its_reason():
+    made = curves(4, 9, 40)
+    held = around(made)
+    text = Read(
+        re.search('<section class="decision.*?</section>', ew.reports.report(made, surroundings=held).html, re.S)[0]
+    ).text
+    assert "at least 75.2\u00a0%, in place of 70.1\u00a0%" in text
+    assert "not declared public" in text
+    worse = replace(held, split=replace(held.split, lower=0.7, upper=0.7))
+    assert "in place of" not in ew.reports.report(made, surroundings=worse).html

@@ -282,6 +282,26 @@ def _span(first: float, last: float, low: float, high: float, own: float) -> str
     )
 
 
+def split_untaken(around: Around) -> str:
+    """Say why the decision keeps the even split, where another one is guaranteed more; else nothing."""
+    split, held = around.held.split, around.held
+    if split is None or split.lower <= split.even_lower:
+        return ""
+    low, _, even_low, _ = _shares(split)
+    return (
+        f"This splits the ε evenly. By {mechanism_name(split.mechanism)} at ε\u00a0=\u00a0{show_up(split.total)} per "
+        f"record another split keeps more, on average over {held.split_records} of these records: at least {low}, in "
+        f"place of {even_low}. It is not taken, since it was chosen on these records, which were not declared public, "
+        "and so tells about them: look for one on public records by epsworth split."
+    )
+
+
+def _shares(split: Split) -> list[str]:
+    """Return what a split and the even one keep: at least, at most, and the same of the even one."""
+    sides = ((split.lower, False), (split.upper, True), (split.even_lower, False), (split.even_upper, True))
+    return [percent(units(np.array([share]), 3, upwards=upwards)[0], 3) for share, upwards in sides]
+
+
 def _split(held: Surroundings, split: Split) -> str:
     even = split.total / len(split.features)
     rows = "".join(
@@ -289,12 +309,7 @@ def _split(held: Surroundings, split: Split) -> str:
         f"<td>{bar(100 * epsilon / split.total)}</td></tr>"
         for name, epsilon in zip(split.features, split.epsilons, strict=True)
     )
-    low, high, even_low, even_high = (
-        percent(units(np.array([share]), 3, upwards=upwards)[0], 3)
-        for share, upwards in (
-            (split.lower, False), (split.upper, True), (split.even_lower, False), (split.even_upper, True),
-        )
-    )  # fmt: skip
+    low, high, even_low, even_high = _shares(split)
     sure = how_sure(split.confidence).replace(" %", "\u00a0%")
     if split.lower > split.even_upper:
         verdict = "better than the even split"
@@ -314,5 +329,6 @@ def _split(held: Surroundings, split: Split) -> str:
         '<th scope="col">at least</th><th scope="col">at most</th></tr></thead><tbody>'
         f'<tr><th scope="row">even</th><td>{even_low}</td><td>{even_high}</td></tr>'
         f'<tr><th scope="row">split</th><td>{low}</td><td>{high}</td></tr></tbody></table></div>'
-        '<p class="caption">A split that is chosen on records depends on them: let them be public.</p>',
+        '<p class="caption">The split was chosen on these records, which were not declared public, and depends on '
+        "them.</p>",
     )

@@ -15,7 +15,7 @@ from epsworth.reports.escaping import escaped
 
 LABEL = 20  # characters of a name beside a curve
 NAMES = 150  # width that they take
-WORD = 24  # characters of a name before a bar
+WORD = 25  # characters of a name before a bar
 Point = tuple[float, float]
 
 

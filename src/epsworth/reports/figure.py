@@ -20,7 +20,7 @@ from epsworth.reports.numbers import Shown, View
 
 TOGETHER = 5  # curves in one panel; more get a panel each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
-LABEL = 13  # characters of such a label
+LABEL = 16  # characters of such a label
 ROOM = 18  # above the target's line, for its name
 
 
@@ -78,7 +78,7 @@ def frame_of(shown: Shown, view: View) -> Frame:
     low = min(0.5, math.floor(10 * float(view.bounds.lower.min())) / 10)
     ends = shown.stops[0], shown.stops[-1]
     if len(shown.names) <= TOGETHER:
-        return Frame(660, 380, 58, 132, 46, 46, *ends, low)
+        return Frame(660, 380, 58, 152, 46, 46, *ends, low)
     return Frame(300, 210, 50, 14, 12, 34, *ends, low)
 
 

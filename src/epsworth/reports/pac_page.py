@@ -217,7 +217,7 @@ def _computed(report: Held, origin: Origin) -> str:
     told = [
         ("Budget", escaped(report.text("budget"), LONGEST)),
         ("Soundness", escaped(report.text("soundness"), 200)),
-        ("Worlds", f"{report.whole('worlds'):,}, list {'secret' if seed == 'secret' else 'public'}"),
+        ("Worlds", f"{report.whole('worlds'):,}, from a {'secret' if seed == 'secret' else 'given'} seed"),
         ("Sub-sample", f"{share_down(report.share('rate'))} of {report.whole('pool_rows'):,} rows"),
         ("Noise", f"{escaped(report.text('noise'))}, basis {escaped(report.text('basis'))}"),
         ("Failed fits", f"{report.whole('failed_fits'):,}"),

@@ -138,10 +138,11 @@ def section(name: str, title: str, content: str, kind: str = "") -> str:
     return f'<section class="{name}{kind}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{content}</section>'
 
 
-def decision(sentence: str, told: Iterable[tuple[str, str, str]], good: bool) -> str:
-    """Return the decision: a sentence of plain text, and facts: value, words, name."""
+def decision(sentence: str, told: Iterable[tuple[str, str, str]], good: bool, more: str = "") -> str:
+    """Return the decision: a sentence of plain text, facts (value, words, name), and a plain sentence below them."""
     said = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(sentence, NOTE)}</p>'
-    return section("decision", "The decision", said + facts(told), "" if good else " no")
+    below = f'<p class="caption">{escaped(more, NOTE)}</p>' if more else ""
+    return section("decision", "The decision", said + facts(told) + below, "" if good else " no")
 
 
 def facts(told: Iterable[tuple[str, str, str]]) -> str:

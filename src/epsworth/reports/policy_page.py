@@ -41,7 +41,7 @@ MOST_DRAWN = 8  # features whose releases are drawn
 CELLS = 40  # of a picture of what is sent
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
-HOLDS = "The policy is public: every client holds it."
+HOLDS = "Every client holds the policy: it is no secret."
 
 
 def policy_page(policy: Policy, origin: Origin, text: str) -> Page:
@@ -227,7 +227,7 @@ def _limits(policy: Policy) -> str:
         said.append("With probability δ a release may show more than its ε says.")
     if policy.tailoring is not None:
         said.append("Whoever holds this policy holds a copy of the classifier, or most of it.")
-    raw = "This page holds no data: it is computed from the policy alone, which is public."
+    raw = "This page holds no data: it is computed from the policy alone, which every client holds."
     return limits(raw, said, [], "open")
 
 

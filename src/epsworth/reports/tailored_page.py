@@ -170,8 +170,14 @@ def _limits(made: Held) -> str:
         f"Whoever holds the policy holds a copy of the classifier, or most of it ({made.whole('size'):,} bytes).",
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
     ]
-    raw = "This page is computed from the public records that made the policy."
-    return limits(raw, said, made.texts("notes"), "open")
+    if "public" in made and made.flag("public"):
+        raw = "This page is computed from the records that made the policy, which were declared public."
+        return limits(raw, said, made.texts("notes"), "open")
+    raw = (
+        "<strong>This page is computed from the records that made the policy, which were not declared public:</strong> "
+        "page and policy tell about them, and about the model."
+    )
+    return limits(raw, said, made.texts("notes"))
 
 
 def _computed(made: Held, origin: Origin) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epsworth.release import Policy
-from epsworth.reports.around import Around, groups, sections
+from epsworth.reports.around import Around, groups, sections, split_untaken
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
@@ -23,6 +23,7 @@ from epsworth.reports.parts import (
     page_body,
     section,
     slider,
+    unfolded,
 )
 from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
 from epsworth.reports.tables import data, limited, now, records
@@ -68,7 +69,7 @@ def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
 
 def _body(standing: Standing, origin: Origin, whole: str, around: Around | None, policy: Policy | None) -> str:
     shown, held = standing.shown, None if around is None else around.held
-    parts = [_decision(standing), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
+    parts = [_decision(standing, around), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
     if len(shown.curves.labels) > 1:
         parts += [records(standing), groups(standing, held)]
     if around is not None:
@@ -99,7 +100,7 @@ def _names(shown: Shown) -> str:
     return ", ".join(isolated(name) for name in names[:MOST_NAMES]) + more
 
 
-def _decision(standing: Standing) -> str:
+def _decision(standing: Standing, around: Around | None) -> str:
     shown, point = standing.shown, standing.point
     if point is None:
         return decision(standing.sentence(), (), shown.found.feasible)
@@ -109,7 +110,8 @@ def _decision(standing: Standing) -> str:
         (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
         (after, f"an attacker's certainty at most, from {PRIOR} %", "after"),
     )
-    return decision(standing.sentence(), facts, shown.found.feasible)
+    beside = "" if around is None else split_untaken(around)
+    return decision(standing.sentence(), facts, shown.found.feasible, beside)
 
 
 def _controls(standing: Standing) -> str:
@@ -183,18 +185,15 @@ def _sureness(shown: Shown) -> str:
         for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
     ]
     points = points[:: max(1, len(points) // MOST_POINTS)]
-    rows = "".join(
-        f"<tr><th scope=row>{show_up(total)}<td>{f'right, δ = {show_up(delta)}' if delta else 'sure'}"
-        f"{''.join(f'<td>{sure(observed(total, delta, p / 100))}' for p in PRIORS)}"
+    rows = (
+        [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
+        + [sure(observed(total, delta, p / 100)) for p in PRIORS]
         for delta, total in points
     )
-    heads = "".join(f"<th scope=col>from {p} %" for p in PRIORS)
+    heads = ["ε per record", "at most", *(f"from {p} %" for p in PRIORS)]
     told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
-    return (
-        '<details><summary>Numbers: how sure, or how often right, at most, by ε</summary><table class="data"><thead>'
-        f"<tr><th scope=col>ε per record<th scope=col>at most{heads}</thead><tbody>{rows}</tbody></table>"
-        f'<p class="caption">{told}</p></details>'
-    )
+    table = unfolded("how sure, or how often right, at most, by ε", heads, rows)
+    return f'{table}<p class="caption">{told}</p>'
 
 
 def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
@@ -239,7 +238,12 @@ def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     if held is not None:
         facts += [("Model", escaped(held.model))] if held.model else []
         facts += (
-            [("Declared" if held.declared else "Ranges, from the data", _ranges(held.domain))]
+            [
+                (
+                    "Ranges, declared public" if held.declared else "Ranges, taken from the table, not declared public",
+                    _ranges(held.domain),
+                )
+            ]
             if held.domain is not None
             else []
         )
