@@ -193,7 +193,7 @@ def _sureness(shown: Shown) -> str:
     heads = ["ε per record", "at most", *(f"from {p} %" for p in PRIORS)]
     told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
     table = unfolded("how sure, or how often right, at most, by ε", heads, rows)
-    return f'{table}<p class="caption">{told}</p>'
+    return f'{table}<p class="caption read">{told}</p>'
 
 
 def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
