@@ -19,8 +19,8 @@ from made_documents import MAKERS, document, hostile
 from made_pages import HOSTILE, around, curves
 
 import epsworth as ew
-from epsworth.reports.numbers import units
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.numbers import share_up, units
+from epsworth.reports.sentences import observed
 from epsworth.rounding import round_down, round_up, show_down, show_up
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install -e .[browser]")
@@ -248,7 +248,7 @@ def test_rounding_is_the_librarys(opened):
     asked = [(float(t), d, p / 100) for t in rng.uniform(0.01, 20, 40) for d in (0.0, 1e-5) for p in (1, 50, 99)]
     for one, after in zip(asked, page.evaluate("(asked) => asked.map((one) => observed(...one))", asked), strict=True):
         assert after == pytest.approx(observed(*one), rel=1e-15)
-        assert sure(after) == sure(observed(*one))
+        assert share_up(after) == share_up(observed(*one))
 
 
 def test_a_keyboard_reaches_and_moves_everything(opened):

@@ -10,11 +10,12 @@ from epsworth.reports.escaping import LONGEST, escaped, isolated
 from epsworth.reports.held import Held
 from epsworth.reports.maps import FILLED, HOLLOW, MOST_CLASSES, OTHER, UNSURE, Map, legend
 from epsworth.reports.names import report_name
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
-from epsworth.reports.plain import plain_page, share_down, share_up, size
-from epsworth.rounding import show_down, show_up
+from epsworth.reports.plain import plain_page, size
+from epsworth.rounding import show_up
 
 TITLE = "What was learnt from private reports?"
 SURER = 0.001  # a certificate that also holds with 99.9 %
@@ -57,10 +58,10 @@ def _decision(held: Held) -> str:
         )
     count = held.whole("certified")
     facts.append((f"{count:,} of {cells:,}", "cells with a certified label", "certified"))
-    sure = show_down(100 * held.share("confidence"), 4)
+    sure = share_down(held.share("confidence"))
     sentence = (
         f"The label of {count:,} of {cells:,} cells is certified: if all reports are honest, each is that of the "
-        f"average over its cell, all of them with {sure}\u00a0% confidence. {cells - count:,} cells are left open."
+        f"average over its cell, all of them with {sure} confidence. {cells - count:,} cells are left open."
     )
     return decision(sentence, facts, good=count > 0)
 
@@ -153,7 +154,7 @@ def _certificates(held: Held) -> str:
         Axis("cells certified", 0.0, 1.05 * most),
         [Line("cells", [(1 - c, float(count)) for c, count in reversed(found)])], height=260, base=214,
     )  # fmt: skip
-    rows = [[f"{show_down(100 * c)}\u00a0%", f"{count:,}"] for c, count in found]
+    rows = [[share_down(c), f"{count:,}"] for c, count in found]
     told = "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."
     table = unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'

@@ -12,6 +12,7 @@ from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
 from epsworth.reports.held import Held
 from epsworth.reports.names import noise_name
+from epsworth.reports.numbers import share_down
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
@@ -81,7 +82,7 @@ def _question(held: Held) -> str:
     }
     said = kind.get(asked.text("region"), "within {}").format(isolated(asked.text("within")))
     return (
-        f"Answers {said}, each with probability {escaped(show_down(asked.share('confidence')))} at least; one record "
+        f"Answers {said}, each with probability {share_down(asked.share('confidence'))} at least; one record "
         f"moves an answer by at most {escaped(show_up(asked.number('sensitivity', 0)))}."
     )
 
@@ -91,7 +92,7 @@ def _decision(said: str, take: Held | None) -> str:
         return decision(said, (), good=False)
     told = (
         (show_up(take.number("epsilon")), "ε, for the whole data set and all releases", "epsilon"),
-        (show_down(take.share("confidence"), 5), "probability that a release is within", "confidence"),
+        (share_down(take.share("confidence")), "probability that a release is within", "confidence"),
         (size(take.number("rmse")), "root mean squared error of a release", "rmse"),
     )
     return decision(said, told, good=True)
@@ -107,7 +108,7 @@ def _ranking(held: Held, rows: Sequence[Held]) -> str:
     drawn = (
         bar_chart("Epsilon of each noise, cheapest first", "ε for all releases together", bars, rule) if bars else ""
     )
-    heads = ("noise", "ε", "Pr(within)", "rms error", "above the floor", "pairs compared", "remark")
+    heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     table = unfolded("every noise", heads, [_row(row, floor) for row in shown])
     told = ["Shorter is better: the same accuracy for less privacy."]
     if floor > 0:
@@ -127,7 +128,7 @@ def _row(row: Held, floor: float) -> list[str]:
     above = f"{show_up(100 * (row.number('epsilon') / floor - 1), 2)}\u00a0%" if floor > 0 else "–"
     remark = "" if row.flag("sound") else f"no bound: in truth {show_up(row.number('exact_epsilon', 0))}"
     return [
-        isolated(noise_name(row.text("name"))), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
+        isolated(noise_name(row.text("name"))), show_up(row.number("epsilon")), share_down(row.share("confidence")),
         size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
     ]  # fmt: skip
 
@@ -140,7 +141,7 @@ def _shape(shape: Held, take: Held) -> str:
         f"How likely a released value falls where, under {cleaned(noise_name(shape.text('name')))}",
         Axis("released value", edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True),
         [Line(shape.text("name"), points, "step")],
-        spans=[(low, high, f"within: {show_down(100 * take.share('confidence'), 4)}\u00a0% or more")],
+        spans=[(low, high, f"within: {share_down(take.share('confidence'))} or more")],
         posts=[(answer, "the true answer")], height=280, base=234,
     )  # fmt: skip
     rows = (

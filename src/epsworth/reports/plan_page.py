@@ -149,14 +149,14 @@ def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:
         "Users by epsilon, a curve for every margin",
         Axis("ε per record", epsilons[0], epsilons[-1], log=True),
         Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
-        [Line(f"margin {show_up(margin, 3)}", [(e, float(n)) for e, n in points]) for margin, points in curves],
+        [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in points]) for margin, points in curves],
         cursor=found.epsilon, moved="plan-cursor", height=340, base=294,
     )  # fmt: skip
     tables = [dict(points) for _, points in curves]
 
     def told(epsilon: float) -> str:
         parts = [
-            f"{table[epsilon]:,} users for a margin of {show_up(margin, 3)}"
+            f"{table[epsilon]:,} users for a margin of {show_up(margin)}"
             for (margin, _), table in zip(curves, tables, strict=True)
             if epsilon in table
         ]
@@ -166,7 +166,7 @@ def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:
     first = epsilons.index(found.epsilon)
     moved = slider("stop", "ε per record", first, len(epsilons) - 1, show_up(found.epsilon))
     rows = [[show_up(e), *(f"{table[e]:,}" if e in table else "–" for table in tables)] for e in epsilons]
-    heads = ["ε per record", *(f"users, margin {show_up(margin, 3)}" for margin, _ in curves)]
+    heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
     html = section(
         "curves",
         "What else goes together",

@@ -15,6 +15,7 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
 from epsworth.reports.names import mechanism_name
+from epsworth.reports.numbers import share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
@@ -30,8 +31,8 @@ from epsworth.reports.parts import (
     section,
     unfolded,
 )
-from epsworth.reports.plain import plain_page, share_up, size
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.plain import plain_page, size
+from epsworth.reports.sentences import observed
 from epsworth.rounding import show_up
 from epsworth.space import Feature
 
@@ -75,7 +76,7 @@ def _decision(policy: Policy) -> str:
         f"{weak} for {over}{sampled}, "
         "whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
-    after = sure(observed(promise.epsilon, promise.delta, 0.5))
+    after = share_up(observed(promise.epsilon, promise.delta, 0.5))
     told = [
         (show_up(promise.epsilon), "ε per record, at most", "total"),
         (str(count), "perturbed features", "features"),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from epsworth.reports.numbers import SUBJECTS, Shown, View, units
+from epsworth.reports.numbers import SUBJECTS, Shown, View, share_up, units
 from epsworth.results import how_sure
 from epsworth.rounding import show_down, show_up
 
@@ -110,20 +110,9 @@ def observed(total: float, delta: float, prior: float) -> float:
 def observer(total: float, delta: float, prior: int) -> str:
     """Say what an epsilon means to an observer; the prior in per cent."""
     after = observed(total, delta, prior / 100)
-    kind = "certain" if sure(after) == sure(1.0) else "weaker" if delta > 0 else "pure"
-    words = {"prior": f"{prior}\u00a0%", "after": sure(after), "total": show_up(total), "delta": show_up(delta)}
+    kind = "certain" if share_up(after) == share_up(1.0) else "weaker" if delta > 0 else "pure"
+    words = {"prior": f"{prior}\u00a0%", "after": share_up(after), "total": show_up(total), "delta": show_up(delta)}
     return filled(WORDS[kind], words)
-
-
-def sure(share: float) -> str:
-    r"""Print an observer's chance in per cent, rounded up.
-
-    Examples
-    --------
-    >>> sure(0.731058579), sure(1.0)
-    ('73.1059\xa0%', '100\xa0%')
-    """
-    return f"{show_up(min(100.0, 100 * share * MARGIN))}\u00a0%"
 
 
 @dataclass(frozen=True)

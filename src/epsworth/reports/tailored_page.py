@@ -9,6 +9,7 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped, isolated
 from epsworth.reports.held import Held
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
@@ -24,8 +25,8 @@ from epsworth.reports.parts import (
     section,
     unfolded,
 )
-from epsworth.reports.plain import plain_page, share_down, share_up
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.plain import plain_page
+from epsworth.reports.sentences import observed
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
@@ -77,7 +78,7 @@ def _policy(held: Held, made: Held) -> str:
 
 def _decision(made: Held) -> str:
     total = show_up(made.number("epsilon_per_record", 0))
-    after = sure(observed(made.number("epsilon_per_record"), 0.0, 0.5))
+    after = share_up(observed(made.number("epsilon_per_record"), 0.0, 0.5))
     facts = [(total, "ε per record", "total"), (after, "an attacker's certainty at most, from 50 %", "after")]
     if not made.whole("records"):
         sentence = (

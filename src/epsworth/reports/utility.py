@@ -10,7 +10,7 @@ from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
 from epsworth.reports.names import mechanism_name
-from epsworth.reports.numbers import SUBJECTS, Shown, View
+from epsworth.reports.numbers import SUBJECTS, Shown, View, share_up
 from epsworth.reports.page import Page, framed
 from epsworth.reports.parts import (
     POLICY,
@@ -25,7 +25,7 @@ from epsworth.reports.parts import (
     slider,
     unfolded,
 )
-from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
+from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent
 from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
 from epsworth.rounding import show_down, show_up
@@ -104,7 +104,7 @@ def _decision(standing: Standing, around: Around | None) -> str:
     shown, point = standing.shown, standing.point
     if point is None:
         return decision(standing.sentence(), (), shown.found.feasible)
-    after = sure(observed(standing.total, standing.delta, PRIOR / 100))
+    after = share_up(observed(standing.total, standing.delta, PRIOR / 100))
     facts = (
         (show_up(standing.total), "ε per record", "total"),
         (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
@@ -187,7 +187,7 @@ def _sureness(shown: Shown) -> str:
     points = points[:: max(1, len(points) // MOST_POINTS)]
     rows = (
         [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
-        + [sure(observed(total, delta, p / 100)) for p in PRIORS]
+        + [share_up(observed(total, delta, p / 100)) for p in PRIORS]
         for delta, total in points
     )
     heads = ["ε per record", "at most", *(f"from {p} %" for p in PRIORS)]
