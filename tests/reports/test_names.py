@@ -55,7 +55,7 @@ def test_notes_begin_with_the_title():
 def test_a_policy_names_its_mechanisms_by_their_titles():
     page = ew.reports.report(ew.Policy.of("pm", 1, {"age": (0, 100), "job": ["clerk", "nurse"]}))
     assert [row[2] for row in table(page.html, "data list")[1:]] == ["Piecewise (pm)", "Randomised response (krr)"]
-    assert "released value of age by Piecewise (pm)" in page.html
+    assert "value of age falls where, by Piecewise (pm)" in page.html
 
 
 def test_ones_own_mechanism_takes_no_name_of_this_package():

@@ -119,7 +119,7 @@ class Chart:
         for name, (number, x, y) in self.marks.items():
             (place,) = self.moves([(x, y)])
             parts.append(f'<circle class="point chosen c{number}" id="{name}" r="4.5" transform="translate({place})"/>')
-        return f'<div class="panel">{_picture(self.width, self.height, self.what, parts)}</div>'
+        return _panel(self.width, self.height, self.what, parts)
 
     def _axes(self) -> str:
         parts = []
@@ -233,11 +233,16 @@ def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str
             f'<g class="target"><path d="M{short(at)} {top - 8}V{base}"/>'
             f'<text class="{side}" x="{short(at)}" y="{top - 14}">{escaped(rule[1])}</text></g>'
         )
-    return f'<div class="panel">{_picture(width, base + 44, what, parts)}</div>'
+    return _panel(width, base + 44, what, parts)
 
 
-def _picture(width: int, height: int, what: str, parts: Iterable[Any]) -> str:
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(what, 400)}">{"".join(parts)}</svg>'
+def _panel(width: int, height: int, what: str, parts: Iterable[Any]) -> str:
+    """Return a picture below what is seen on it, a sentence."""
+    told = escaped(what, 400)
+    return (
+        f'<div class="panel"><p class="what" aria-hidden="true">{told}</p>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}">{"".join(parts)}</svg></div>'
+    )
 
 
 def _mark(number: int, x: float, y: float) -> str:

@@ -105,7 +105,7 @@ def _trade(held: Held, stops: Sequence[Held]) -> tuple[str, dict[str, Any]]:
     rules = [(held.share("majority"), "accuracy of the commoner label")] if useful else []
     rules.append((held.part("wishes").share("adv_safe"), "counts as safe"))
     chart = Chart(
-        "Membership advantage and accuracy, by epsilon per row",
+        "Advantage of the best attack on the training rows, and mean accuracy of the model, by ε per row.",
         Axis("ε per row", epsilons[0], epsilons[-1], log=True), Axis("advantage, accuracy", 0.0, 1.0), lines,
         spans=spans, rules=rules, cursor=epsilons[first], moved="trade-cursor", height=340, base=294,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def _rows(held: Held) -> str:
     advantage = profile.numbers("advantage", 0, 1)
     points = [(100 * (1 - rank), u) for rank, u in zip(ranks, own, strict=True)][::-1]
     chart = Chart(
-        "Each row's own epsilon, most exposed first",
+        "Each training row's own ε, the most exposed first.",
         Axis("per cent of the rows, most exposed first", 0.0, 100.0), Axis("a row's own ε", 0.0, max(max(own), 1e-9)),
         [Line("own", points)], rules=[(epsilon, "promised to every row")] if epsilon <= 1.2 * max(own) else [],
         height=280, base=234,
@@ -194,7 +194,7 @@ def _useful(held: Held, stops: Sequence[Held]) -> str:
     start = held.number("eps_util", 0) if "eps_util" in held else math.inf
     posts = [(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else []
     chart = Chart(
-        "How surely a model keeps its accuracy, by epsilon",
+        "Share of all models that keep their accuracy, at least, by ε per row.",
         Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
         [Line("kept", kept, "step")], posts=posts, height=280, base=234,
     )  # fmt: skip

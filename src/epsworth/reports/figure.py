@@ -106,7 +106,8 @@ def _key(m: int) -> str:
 
 def _panel(shown: Shown, number: int, frame: Frame, bold: Sequence[int], point: tuple[int, int] | None) -> str:
     view, together = shown.views[number], len(bold) > 1 or len(shown.names) == 1
-    what = f"{view.of}, {view.title}, by epsilon per record: {', '.join(shown.names[m] for m in bold)}"
+    names = ", ".join(shown.names[m] for m in bold)
+    what = f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {names}."
     parts = [_axes(frame, shown, together)]
     if view.limited and int(shown.curves.labels_possible.max()) > 1:
         parts.append(_ceiling(shown, frame, number, bold))

@@ -89,7 +89,7 @@ def _map(held: Held) -> str:
         box = [[low - half, high + half] for (low, high), half in zip(box, halves, strict=True)]
     kinds = _kinds(held, labels)
     certified = "certified" in held
-    what = f"The label of every cell over {' and '.join(names)}, and whether it is certified"
+    what = f"The label of every cell over {' and '.join(names)}, and whether it is certified."
     kinds_drawn = kinds if certified else [FILLED] * len(labels)
     drawn = Map(what, names, box, side, labels, kinds_drawn).svg()
     told = ["A cell is filled with the label that is predicted in its middle where the same label is certified of it."]
@@ -139,7 +139,9 @@ def _labels(held: Held) -> str:
         told = f"<p>{held.whole('cells'):,} cells are too many to be told one by one.</p>"
         return section("labels", "The labels", told)
     bars = [Bar(one.text("label"), one.whole("cells"), f"{one.whole('cells'):,}") for one in counted[:12]]
-    drawn = bar_chart("Cells by predicted label", "cells in whose middle the label is predicted", bars)
+    drawn = bar_chart(
+        "Cells by the label that is predicted in their middle.", "cells in whose middle the label is predicted", bars
+    )
     table = unfolded("cells by label", COUNTED, _counted(held))
     return section("labels", "The labels", f'<div class="panels">{drawn}</div>{table}')
 
@@ -149,7 +151,7 @@ def _certificates(held: Held) -> str:
     found.sort()
     most = max(1, *(count for _, count in found))
     chart = Chart(
-        "Cells certified, by the probability that some certificate is wrong",
+        "Cells whose label is certified, by the probability that some certificate is wrong.",
         Axis("some certificate is wrong with probability at most", 1 - found[-1][0], 1 - found[0][0], log=True),
         Axis("cells certified", 0.0, 1.05 * most),
         [Line("cells", [(1 - c, float(count)) for c, count in reversed(found)])], height=260, base=214,

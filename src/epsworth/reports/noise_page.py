@@ -106,7 +106,14 @@ def _ranking(held: Held, rows: Sequence[Held]) -> str:
     ]
     rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
     drawn = (
-        bar_chart("Epsilon of each noise, cheapest first", "ε for all releases together", bars, rule) if bars else ""
+        bar_chart(
+            "The ε that each noise costs for the same accuracy, the cheapest first.",
+            "ε for all releases together",
+            bars,
+            rule,
+        )
+        if bars
+        else ""
     )
     heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     table = unfolded("every noise", heads, [_row(row, floor) for row in shown])
@@ -138,7 +145,7 @@ def _shape(shape: Held, take: Held) -> str:
     answer, most = shape.number("answer"), max([*chance, 1e-12])
     points = [*zip(edges, [*chance, chance[-1]], strict=True)]
     chart = Chart(
-        f"How likely a released value falls where, under {cleaned(noise_name(shape.text('name')))}",
+        f"How likely a released value falls where, under {cleaned(noise_name(shape.text('name')))}.",
         Axis("released value", edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True),
         [Line(shape.text("name"), points, "step")],
         spans=[(low, high, f"within: {share_down(take.share('confidence'))} or more")],

@@ -120,7 +120,7 @@ def _released(held: Held, report: Held) -> str:
     if shown:
         chart = [Bar(one.text("name"), one.number("sd", 0), size(one.number("sd"))) for one in shown]
         title = "standard deviation of the noise"
-        drawn = bar_chart("The noise of each released number", title, chart)
+        drawn = bar_chart("Standard deviation of the noise that each released number carries.", title, chart)
     heads = ["number", "released"] + (["noise, about ±", "sub-sampling alone, about ±"] if numbers else [])
     rows = []
     for i, name in enumerate(names[:MOST_ROWS]):
@@ -147,7 +147,8 @@ def _budgets(entries: Sequence[Held], told: float) -> str:
         return ""
     (first, most), (last, least) = kept[0], kept[-1]
     chart = Chart(
-        "Noise by budget", Axis("nats that a release may tell", first, last, log=True),
+        "Noise that a release takes, by the nats that it may tell.",
+        Axis("nats that a release may tell", first, last, log=True),
         Axis("noise, root mean square", 0.9 * least, 1.1 * most, log=True), [Line("noise", kept)],
         posts=[(told, "this release")], height=280, base=234,
     )  # fmt: skip
@@ -177,7 +178,7 @@ def _audit(audit: Held) -> str:
     low, high = min(*blind, *upper), max(*blind, *upper)
     room = max(0.01, 0.15 * (high - low))
     chart = Chart(
-        "Success of the best attack by row, most exposed first",
+        "How often the best attack is right about a row, at most, the most exposed rows first.",
         Axis("per cent of the rows, most exposed first", 0.0, 100.0),
         Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True),
         [Line("upper limit", points), Line("blindly", guessed)], height=280, base=234,

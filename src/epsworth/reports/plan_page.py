@@ -146,7 +146,7 @@ def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:
     epsilons = sorted({epsilon for _, points in curves for epsilon, _ in points})
     counts = [users for _, points in curves for _, users in points]
     chart = Chart(
-        "Users by epsilon, a curve for every margin",
+        "Users that are needed, by ε per record; one line for every margin.",
         Axis("ε per record", epsilons[0], epsilons[-1], log=True),
         Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
         [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in points]) for margin, points in curves],

@@ -164,8 +164,8 @@ def _released(rule: Rule, number: int) -> tuple[str, str]:
     own = [feature.lower, (feature.lower + feature.upper) / 2, feature.upper]
     most = max(float(masses.max()), 1e-12)
     chart = Chart(
-        f"Chance of a released value of {name} by {cleaned(mechanism_name(rule.mechanism))}, for a low, a middle and a "
-        "high one",
+        f"How likely a released value of {name} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
+        "a middle and a high true value.",
         Axis(name, feature.lower, feature.upper), Axis("chance", 0.0, 1.05 * most, percent=True), lines,
         height=250, base=204,
     )  # fmt: skip

@@ -149,7 +149,7 @@ def _drawn(curves: Curves) -> str:
     if lines[0].points == lines[1].points:  # nobody keeps less than others
         lines = lines[:1]
     chart = Chart(
-        "Labels kept by epsilon per record, at least: on average and for the worst of the held-out records",
+        "How often labels stay, at least, by ε per record, on average over the held-out records and for the worst one.",
         Axis("ε per record", totals[0], totals[-1]), Axis("kept, at least", 0.0, 1.0, percent=True), lines,
     )  # fmt: skip
     rows = (

@@ -146,16 +146,21 @@ def _curves(standing: Standing) -> str:
     thinned = f" {len(shown.at)} of {count} epsilons are shown." if len(shown.at) < count else ""
     ceiling = ""
     if limited(shown):
-        ceiling = " Dotted, for the worst record: the ceiling, more than which no mechanism can promise to every input."
+        ceiling = (
+            " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+        )
     told = (
-        "Lines are guaranteed; the truth lies in the band above each. Dashed across: what is asked for. Upright: the ε "
-        f"looked at.{ceiling} All bands hold together {_sure(shown)}.{thinned}"
+        "The dashed line across is what is asked for, the upright one the ε looked at."
+        f"{ceiling} All bands hold together {_sure(shown)}.{thinned}"
     )
     return section("curves", "How often the label is kept", f'{views}<p class="caption">{told}</p>')
 
 
 def _what(shown: Shown, view: View) -> str:
-    return f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record"
+    return (
+        f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the truth lies "
+        f"in the band above it, {_sure(shown)}."
+    )
 
 
 def _meaning(standing: Standing) -> str:
