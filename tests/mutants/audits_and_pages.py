@@ -109,14 +109,26 @@ def numbers_of_pages_upwards(original):
 
 
 @mutant(
-    "epsworth.reports.plain.share_up",
+    "epsworth.reports.numbers.share_up",
     claim="every number on a page is the result's, rounded to the safe side",
     test="tests/reports/test_policy_page.py::test_a_policys_promise_is_never_understated",
 )
 def shares_of_pages_down(original):
-    from epsworth.reports.plain import share_down
+    from epsworth.reports.numbers import share_down
 
-    return lambda value, significant=4: share_down(value, significant)
+    return share_down
+
+
+@mutant(
+    "epsworth.reports.parts.facts",
+    claim="one quantity has the same digits wherever it stands on a page",
+    test="tests/reports/test_one_number.py::test_a_quantity_has_the_same_digits_wherever_it_stands[privatize]",
+)
+def facts_with_more_digits(original):
+    def facts(told):
+        return original((value.replace("%", "").strip() + "01 %" * ("%" in value), *rest) for value, *rest in told)
+
+    return facts
 
 
 @mutant(

@@ -11,10 +11,26 @@ from functools import cache
 import numpy as np
 from made_pages import HOSTILE
 
+from epsworth.reports.names import noise_name
 from epsworth.reports.sentences import observed
 
+NAMES = r"(?<![\w(])(?:(?:pb|truncated|discrete|clamped)_)*(?:laplace|gaussian|staircase|optimal)(?![\w)])"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 CENTRAL = dict.fromkeys(("offset", "answers", "lattice", "scale"))
+
+
+def a_unit(percent):
+    """Return a unit of the last digit that a share in per cent is shown with: the third, or what tells it from 100."""
+    exact = Decimal(repr(percent))
+    unit = min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - 2))
+    while exact < 100 and exact + unit >= 100 and unit > Decimal("0.0001"):
+        unit /= 10
+    return max(unit, Decimal("0.0001"))
+
+
+def advised(made):
+    """Return a ranking's advice as a page says it: noises by title."""
+    return re.sub(NAMES, lambda found: noise_name(found[0]), made["advice"])
 
 
 def _plain(document):

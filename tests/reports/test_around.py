@@ -179,7 +179,7 @@ def test_hostile_surroundings_stay_text():
 
 @pytest.mark.slow
 def test_ten_thousand_records_with_surroundings_fit():
-    from epsworth.reports.result import Question, _of_curves
+    from epsworth.reports.result import Question, Said, _of_curves
 
     for accuracy in (False, True):
         made = curves(6, 100, 10_000, accuracy=accuracy)
@@ -195,7 +195,7 @@ def test_ten_thousand_records_with_surroundings_fit():
         }  # computing them takes a minute
         of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
         population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
-        page = _of_curves(made, Question(), b"{}", None, population, held)
+        page = _of_curves(made, Question(), b"{}", Said(), population, held)
         print(page)
         assert len(page.html.encode()) <= 250_000
 
@@ -255,3 +255,15 @@ def test_the_page_says_what_its_result_holds():
     assert (
         "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
     )
+
+
+def test_a_better_split_is_refused_in_the_decision_with_its_reason():
+    made = curves(4, 9, 40)
+    held = around(made)
+    text = Read(
+        re.search('<section class="decision.*?</section>', ew.reports.report(made, surroundings=held).html, re.S)[0]
+    ).text
+    assert "at least 75.2\u00a0%, in place of 70.1\u00a0%" in text
+    assert "not declared public" in text
+    worse = replace(held, split=replace(held.split, lower=0.7, upper=0.7))
+    assert "in place of" not in ew.reports.report(made, surroundings=worse).html

@@ -8,12 +8,13 @@ import json
 
 import numpy as np
 import pytest
-from made_documents import document
+from made_documents import advised, document
 from made_pages import Read
 
 from epsworth.learner import Classifier, LatticeConfig, simulate
 from epsworth.learner.telling import told_of
 from epsworth.reports import report_document
+from epsworth.reports.names import noise_name
 
 
 def changed(name, value, *path):
@@ -31,7 +32,7 @@ def changed(name, value, *path):
 def test_the_decision_follows_from_the_numbers(name, entry):
     made = document(name)
     page = report_document(changed(name, "Take anything: it costs nothing.", entry))
-    assert Read(page.html).ids["sentence"] == made[entry]
+    assert Read(page.html).ids["sentence"] == (advised(made) if entry == "advice" else made[entry])
     assert "Take anything" not in page.html
 
 
@@ -40,7 +41,11 @@ def test_an_advice_changes_with_its_rows():
     made = changed("noise", 0.01, "rows", 3, "epsilon")
     made["rows"][3] |= {"sound": True, "exact_epsilon": 0.01}
     made["floor"] = 0.005
-    assert Read(report_document(made).html).ids["sentence"].startswith(f"Take {made['rows'][3]['name']}: epsilon 0.01 ")
+    assert (
+        Read(report_document(made).html)
+        .ids["sentence"]
+        .startswith(f"Take {noise_name(made['rows'][3]['name'])}: epsilon 0.01 ")
+    )
 
 
 def _kept_from(at, **entries):
@@ -106,7 +111,7 @@ def test_every_ranking_has_its_page(asked):
     question = {"within": "2", "confidence": 0.9, "sensitivity": 1.0, "region": "absolute", "releases": 1}
     question |= {"delta": asked["delta"], "region": asked.get("region", "absolute")}
     for one in (made, made | {"question": question}):
-        assert Read(report_document(one).html).ids["sentence"] == made["advice"]
+        assert Read(report_document(one).html).ids["sentence"] == advised(made)
 
 
 def test_a_promise_of_those_who_report_is_one():

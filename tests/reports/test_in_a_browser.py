@@ -19,8 +19,8 @@ from made_documents import MAKERS, document, hostile
 from made_pages import HOSTILE, around, curves
 
 import epsworth as ew
-from epsworth.reports.numbers import units
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.numbers import share_up, units
+from epsworth.reports.sentences import observed
 from epsworth.rounding import round_down, round_up, show_down, show_up
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install -e .[browser]")
@@ -248,7 +248,7 @@ def test_rounding_is_the_librarys(opened):
     asked = [(float(t), d, p / 100) for t in rng.uniform(0.01, 20, 40) for d in (0.0, 1e-5) for p in (1, 50, 99)]
     for one, after in zip(asked, page.evaluate("(asked) => asked.map((one) => observed(...one))", asked), strict=True):
         assert after == pytest.approx(observed(*one), rel=1e-15)
-        assert sure(after) == sure(observed(*one))
+        assert share_up(after) == share_up(observed(*one))
 
 
 def test_a_keyboard_reaches_and_moves_everything(opened):
@@ -289,10 +289,12 @@ def test_a_phone_scrolls_one_way_only(opened, name, width):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_paper_takes_one_sheet(opened, name):
+def test_paper_takes_one_sheet_with_the_glossary_on_its_back(opened, name):
     page = opened(name)
     sheet = page.pdf(prefer_css_page_size=True, print_background=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == 1
+    assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == 2
+    page.emulate_media(media="print")
+    assert page.locator(".glossary dd").first.is_visible()
     assert re.search(rb"/MediaBox\s*\[0 0 59[45][.\d]* 84[12]", sheet)
 
 

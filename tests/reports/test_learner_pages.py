@@ -39,7 +39,7 @@ def test_every_number_of_a_plan_is_planned():
 def test_a_plan_that_nothing_keeps_has_a_page(asked):
     found = plan(**asked)
     page = report_document(found.to_dict())
-    assert Read(page.html).ids["sentence"] == str(found)
+    assert Read(page.html).ids["sentence"] == str(found).replace(" (hadamard)", ", Hadamard bit (hadamard)")
     assert 'class="decision no"' in page.html
 
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from made_documents import MAKERS, chances, document, hostile, numbers_in, roundings, tokens
+from made_documents import MAKERS, a_unit, advised, chances, document, hostile, numbers_in, roundings, tokens
 from made_pages import Read
 
 import epsworth as ew
@@ -56,10 +56,11 @@ def test_every_number_is_the_rankings_on_the_safe_side():
     walk(page, made, [*above, *chances(take["epsilon"], take["delta"])])
     for row, own in zip(rows_of(page, "every noise"), made["rows"], strict=True):
         assert own["epsilon"] <= number(row[1]) <= own["epsilon"] * (1 + 1e-5)
-        assert own["confidence"] * (1 - 1e-4) <= number(row[2]) <= own["confidence"]
+        told = Decimal(row[2].removesuffix("\u00a0%"))
+        assert told <= 100 * Decimal(repr(own["confidence"])) < told + a_unit(float(told))
         assert row[6] == ("–" if own["sound"] else f"no bound: in truth {ew.rounding.show_up(own['exact_epsilon'])}")
     read = Read(page.html)
-    assert read.ids["sentence"] == made["advice"]
+    assert read.ids["sentence"] == advised(made)
     assert float(read.ids["fact-epsilon"]) >= take["epsilon"]
 
 
@@ -169,7 +170,7 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
     assert code == 0
     assert cli("report", "a.json", "-o", "b.html")[0] == 0
     one, two = (Read((tmp_path / name).read_text()) for name in ("a.html", "b.html"))
-    assert one.ids["sentence"] == two.ids["sentence"] == json.loads((tmp_path / "a.json").read_text())["advice"]
+    assert one.ids["sentence"] == two.ids["sentence"] == advised(json.loads((tmp_path / "a.json").read_text()))
     assert "epsworth noise --within 5" in one.text
     code, _, err = cli("noise", "--within", "5", "--report", "a.txt")
     assert code == 2

@@ -22,7 +22,7 @@ from made_pages import HOSTILE, Read, curves
 
 import epsworth as ew
 from epsworth.reports.escaping import UNSEEN, cleaned, embedded, escaped
-from epsworth.reports.result import Question, _of_curves
+from epsworth.reports.result import Question, Said, _of_curves
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
     population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
     began = time.perf_counter()
-    page = _of_curves(made, Question(), b"{}", None, population)
+    page = _of_curves(made, Question(), b"{}", Said(), population)
     assert time.perf_counter() - began < 30  # a few seconds; not minutes
     assert len(page.html.encode()) <= 250_000
     assert Read(page.html).numbers["worst"][0][0][::2] != []
@@ -142,7 +142,7 @@ def test_asking_for_the_package_loads_nothing_heavy():
 def test_names_are_cut_and_directions_are_kept_in():
     read = Read(ew.reports.report(curves(2, names=["\u05d0\u05d1", "b"])).html)
     assert read.tags.count("bdi") > 5
-    assert escaped("x" * 100) == "x" * 79 + "…"
-    for text in ("\u202e" * 50, "\x00" * 9, "x" * 81):
-        assert len(cleaned(text)) <= 80
+    assert escaped("x" * 120) == "x" * 99 + "…"
+    for text in ("\u202e" * 50, "\x00" * 9, "x" * 101):
+        assert len(cleaned(text)) <= 100
         assert cleaned(cleaned(text)) == cleaned(text)

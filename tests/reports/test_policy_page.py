@@ -9,13 +9,15 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 import pytest
+from made_documents import a_unit
 from made_pages import HOSTILE, Read
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.guarantees import ceiling
 from epsworth.release.analysis import Released
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.numbers import share_up
+from epsworth.reports.sentences import observed
 from epsworth.reports.tailored_page import document_of
 from epsworth.rounding import show_up
 
@@ -48,11 +50,11 @@ def test_a_policys_promise_is_never_understated(name):
     assert ("δ\u00a0=\u00a0" in read.ids["sentence"]) == bool(promise.delta)
     for prior, said in enumerate(read.numbers["sliders"]["prior"]["says"]["observer"], start=1):
         after = observed(promise.epsilon, promise.delta, prior / 100)
-        assert sure(after) in said or "may be certain" in said
+        assert share_up(after) in said or "may be certain" in said
     for labels, kept in rows(html, "ceilings")[1:]:
-        told = Decimal(kept.removesuffix("\u00a0%")) / 100
-        truth = ceiling(promise.epsilon, int(labels), promise.delta)
-        assert truth <= told <= Decimal(truth) * Decimal("1.001")
+        told = Decimal(kept.removesuffix("\u00a0%"))
+        truth = 100 * Decimal(repr(ceiling(promise.epsilon, int(labels), promise.delta)))
+        assert truth <= told < truth + a_unit(float(truth))
     listed = rows(html, "rules")[1:]
     assert [row[3] for row in listed] == [rule.promise for rule in policy.rules]
     assert [int(row[4].replace(",", "")) for row in listed] == [r.points or r.kernel.points for r in policy.rules]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from made_pages import Read, curves, table
 
 import epsworth as ew
-from epsworth.reports.numbers import SHARES, Shown, units
+from epsworth.reports.numbers import SHARES, Shown, share_up, units
 from epsworth.reports.parts import without_folders
-from epsworth.reports.sentences import filled, observed, percent, sure
+from epsworth.reports.sentences import filled, observed, percent
 from epsworth.rounding import round_down, round_up, show_up
 
 CASES = {
@@ -65,7 +65,7 @@ def test_an_observer_is_never_said_to_know_less(total, delta, prior):
                 assert p * a + (1 - p) * other <= told
             else:
                 assert p * a + (1 - p) * (1 - (a - slack) / grown) <= told
-    printed = Fraction(sure(float(told)).removesuffix("\u00a0%"))
+    printed = Fraction(share_up(float(told)).removesuffix("\u00a0%"))
     assert printed == 100 or printed >= 100 * Fraction(float(told))
 
 
@@ -259,7 +259,7 @@ def test_every_delta_has_its_own_rows_of_what_an_observer_may_know():
         for row in cells:
             delta = 0.19 if row[1] != "sure" else 0.0
             for shown, prior in zip(row[2:], (0.01, 0.1, 0.5, 0.9), strict=True):
-                assert shown == sure(observed(float(row[0]), delta, prior))
+                assert shown == share_up(observed(float(row[0]), delta, prior))
 
 
 def test_files_stand_in_a_pages_command_without_their_folders():

@@ -38,19 +38,23 @@ def report(
     delta: Annotated[float | None, typer.Option(help="Largest total delta per record to accept; 0: pure only.")] = None,
     max_epsilon: options.MaxEpsilon = None,
     at_most_sure: options.AtMostSure = None,
+    title: Annotated[str | None, typer.Option(help="The page's title; default: the question that it answers.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What the page is made for, in a sentence.")] = None,
+    author: Annotated[str | None, typer.Option(help="Who makes the page.")] = None,
 ) -> None:
     """Write a result as a page.
 
     One file, which asks for nothing and can be sent to anyone who may see the table.
     """
-    from epsworth.reports import report_file
+    from epsworth.reports import Heading, report_file
 
     options.check_page(output)
     check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
     view = None if on is None else view_asked(on)
     report_file(
-        result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure
-    ).save(output)
+        result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,
+        heading=Heading(title, purpose, author),
+    ).save(output)  # fmt: skip
     show.console().print(f"Page: {output}", markup=False, soft_wrap=True)
 
 

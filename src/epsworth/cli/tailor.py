@@ -129,6 +129,7 @@ def tailor(
             cells=cells, fidelity=fidelity, draw=draw, surrogate=surrogate, rng=seed, holdout=holdout,
             confidence=confidence, public=True, progress=progress, n_jobs=n_jobs, checkpoint=resume,
         )  # fmt: skip
+        made = replace(made, public=public)  # the library was told so, to keep its warning for the one below
         curves = None if plot is None else _curves(made, asked, stated)
     if not public:
         warnings.warn(

@@ -21,6 +21,7 @@ Release = Mechanism | PrivacyIndicator | LabelResponse
 LABEL_RESPONSE = "label_rr"
 SAME_EPSILON = 1e-9
 TAILORED = "tailored"  # made for one classifier, of whole records: no family of mechanisms of features
+OTHERS = {LABEL_RESPONSE: LabelResponse.title, TAILORED: "Tailored to the classifier"}  # titles, beside the families'
 Build = Callable[[float], Release]
 
 
@@ -91,6 +92,18 @@ def is_tailored(words: object) -> bool:
     return isinstance(words, str) and words.partition(":")[0] == TAILORED
 
 
+def titled(words: str) -> str:
+    """Return the title of a mechanism of this package; nothing for the name of one that users bring.
+
+    Examples
+    --------
+    >>> titled("pm"), titled("krr:k=11"), titled("my noise")
+    ('Piecewise', 'Randomised response', '')
+    """
+    name = words.partition(":")[0]
+    return FAMILIES[name].title if name in FAMILIES else OTHERS.get(name, "")
+
+
 def family(words: str) -> Family:
     """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
 
@@ -159,6 +172,11 @@ def _brought(name: str, build: Build, epsilon: float) -> Release:
     """Return a mechanism that somebody brings, once its promise is checked; those of this package keep theirs."""
     release = build(epsilon)
     if is_brought(release):
+        if titled(name):
+            raise ValueError(
+                f"mechanisms: {name!r} is the name of {titled(name)}, a mechanism of this package; give your own one "
+                "another name"
+            )
         check_promise(name, unwrapped(release))
     own = unwrapped(release)
     promised = own.guarantee.epsilon if isinstance(own, Mechanism) else epsilon

@@ -33,7 +33,7 @@ class GridMechanism(Mechanism):
 class KRR(GridMechanism):
     """k-ary randomised response: the true grid point with weight e^epsilon, every other with weight 1."""
 
-    title: ClassVar[str] = "k-ary randomised response"
+    title: ClassVar[str] = "Randomised response"
     reference: ClassVar[str] = "Zheng & Hu 2025, Def. 14; Kairouz, Oh & Viswanath 2014"
 
     def _law(self, x: Floats) -> Law:

@@ -21,6 +21,6 @@ class LabelResponse:
 
     epsilon: float
 
-    title: ClassVar[str] = "randomised response on the label"
+    title: ClassVar[str] = "Randomised response on the label"
     reference: ClassVar[str] = "Kairouz, Oh & Viswanath 2014; attains the ceiling"
     output: ClassVar[str] = "label"

@@ -7,6 +7,7 @@ True
 
 from epsworth.reports.others import report_document
 from epsworth.reports.page import Page
+from epsworth.reports.parts import Heading
 from epsworth.reports.result import RESULTS, report, report_file
 
-__all__ = ["RESULTS", "Page", "report", "report_document", "report_file"]
+__all__ = ["RESULTS", "Heading", "Page", "report", "report_document", "report_file"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.mapped import HALF, Layout, frame, half_range, levels, picture, profile, swatch
+from epsworth.reports.names import mechanism_name
 from epsworth.reports.numbers import Shown, units
 from epsworth.reports.parts import bar, section, unfolded
 from epsworth.reports.sentences import Standing, filled, percent
@@ -142,7 +143,9 @@ def _elsewhere(held: Surroundings | None, at: tuple[str, float]) -> str:
     if held is None or not held.groups or (held.mechanism, held.epsilon_per_record) == at:
         return ""
     names = ", ".join(dict.fromkeys(isolated(group.by, 40) for group in held.groups))
-    point = f"{isolated(held.mechanism or '')} at ε = {show_up(held.epsilon_per_record or 0.0)} per record"
+    point = (
+        f"{isolated(mechanism_name(held.mechanism or ''))} at ε = {show_up(held.epsilon_per_record or 0.0)} per record"
+    )
     return f" By {names} groups were computed at {point} alone, and are not shown here."
 
 
@@ -227,7 +230,7 @@ def _masses(around: Around) -> str:
         [show_up(epsilon), *(escaped(around.said(m, e), NOTE) or "–" for m in range(len(names)))]
         for e, epsilon in enumerate(drawn.epsilons)
     )
-    heads = ("ε per record", *(isolated(name) for name in names))
+    heads = ("ε per record", *(isolated(mechanism_name(name)) for name in names))
     return unfolded("at least half of all releases lie within", heads, rows)
 
 
@@ -255,11 +258,12 @@ def _safe(around: Around, box: SafeBox) -> str:
 
 
 def _box_words(box: SafeBox) -> str:
-    told = str(box)
+    name = mechanism_name(box.mechanism)
+    told = str(replace(box, mechanism=name))
     if box.confidence < 1:
         return told
     kept = percent(units(np.array([box.guaranteed]), 3, upwards=False)[0], 3)
-    by = f"By {box.mechanism} at ε = {show_up(box.epsilon)} per record"
+    by = f"By {name} at ε = {show_up(box.epsilon)} per record"
     return f"{told} {by} that alone keeps it in {kept} of all releases."
 
 
@@ -278,6 +282,26 @@ def _span(first: float, last: float, low: float, high: float, own: float) -> str
     )
 
 
+def split_untaken(around: Around) -> str:
+    """Say why the decision keeps the even split, where another one is guaranteed more; else nothing."""
+    split, held = around.held.split, around.held
+    if split is None or split.lower <= split.even_lower:
+        return ""
+    low, _, even_low, _ = _shares(split)
+    return (
+        f"This splits the ε evenly. By {mechanism_name(split.mechanism)} at ε\u00a0=\u00a0{show_up(split.total)} per "
+        f"record another split keeps more, on average over {held.split_records} of these records: at least {low}, in "
+        f"place of {even_low}. It is not taken, since it was chosen on these records, which were not declared public, "
+        "and so tells about them: look for one on public records by epsworth split."
+    )
+
+
+def _shares(split: Split) -> list[str]:
+    """Return what a split and the even one keep: at least, at most, and the same of the even one."""
+    sides = ((split.lower, False), (split.upper, True), (split.even_lower, False), (split.even_upper, True))
+    return [percent(units(np.array([share]), 3, upwards=upwards)[0], 3) for share, upwards in sides]
+
+
 def _split(held: Surroundings, split: Split) -> str:
     even = split.total / len(split.features)
     rows = "".join(
@@ -285,12 +309,7 @@ def _split(held: Surroundings, split: Split) -> str:
         f"<td>{bar(100 * epsilon / split.total)}</td></tr>"
         for name, epsilon in zip(split.features, split.epsilons, strict=True)
     )
-    low, high, even_low, even_high = (
-        percent(units(np.array([share]), 3, upwards=upwards)[0], 3)
-        for share, upwards in (
-            (split.lower, False), (split.upper, True), (split.even_lower, False), (split.even_upper, True),
-        )
-    )  # fmt: skip
+    low, high, even_low, even_high = _shares(split)
     sure = how_sure(split.confidence).replace(" %", "\u00a0%")
     if split.lower > split.even_upper:
         verdict = "better than the even split"
@@ -301,7 +320,7 @@ def _split(held: Surroundings, split: Split) -> str:
     return section(
         "split",
         "The same ε, split otherwise",
-        f"<p>By {isolated(split.mechanism)} at ε = {show_up(split.total)} per record, on average over "
+        f"<p>By {isolated(mechanism_name(split.mechanism))} at ε = {show_up(split.total)} per record, on average over "
         f"{held.split_records} of these records, {sure}: {verdict}.</p>"
         '<div class="pair"><div class="wide" role="region" tabindex="0" aria-label="Table of the split"><table '
         'class="parts"><thead><tr><th scope="col">feature</th><th scope="col">ε, even</th><th scope="col">ε, split</th>'
@@ -310,5 +329,6 @@ def _split(held: Surroundings, split: Split) -> str:
         '<th scope="col">at least</th><th scope="col">at most</th></tr></thead><tbody>'
         f'<tr><th scope="row">even</th><td>{even_low}</td><td>{even_high}</td></tr>'
         f'<tr><th scope="row">split</th><td>{low}</td><td>{high}</td></tr></tbody></table></div>'
-        '<p class="caption">A split that is chosen on records depends on them: let them be public.</p>',
+        '<p class="caption">The split was chosen on these records, which were not declared public, and depends on '
+        "them.</p>",
     )

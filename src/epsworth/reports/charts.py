@@ -15,7 +15,7 @@ from epsworth.reports.escaping import escaped
 
 LABEL = 20  # characters of a name beside a curve
 NAMES = 150  # width that they take
-WORD = 24  # characters of a name before a bar
+WORD = 25  # characters of a name before a bar
 Point = tuple[float, float]
 
 
@@ -119,7 +119,7 @@ class Chart:
         for name, (number, x, y) in self.marks.items():
             (place,) = self.moves([(x, y)])
             parts.append(f'<circle class="point chosen c{number}" id="{name}" r="4.5" transform="translate({place})"/>')
-        return f'<div class="panel">{_picture(self.width, self.height, self.what, parts)}</div>'
+        return _panel(self.width, self.height, self.what, parts)
 
     def _axes(self) -> str:
         parts = []
@@ -202,7 +202,7 @@ class Bar:
 
 def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str] | None = None) -> str:
     """Return bars from nought, names before and texts behind them; a rule upright across all."""
-    width, left, right, step = 660, 190, 560, 24
+    width, left, right, step = 660, 230, 580, 40 if any(" (" in bar.name for bar in bars) else 24
     most = max([bar.value for bar in bars] + ([] if rule is None else [rule[0]]) + [0.0]) or 1.0
     top = 34 if rule is not None else 12
     base = top + step * len(bars)
@@ -214,8 +214,12 @@ def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str
     for row, bar in enumerate(bars):
         y, end = top + step * row + 4, float(x(bar.value)) + 6
         kind = f"block c{0 if bar.promised else 1}{'' if bar.promised else ' claimed'}"
+        lines = [escaped(line, WORD) for line in bar.name.replace(" (", "\n(", 1).split("\n")]  # brackets below
+        parts += [
+            f'<text class="end{" label" * (n == 0)}" x="{left - 8}" y="{y + 8 + 17 * n}" dy=".32em">{line}</text>'
+            for n, line in enumerate(lines)
+        ]
         parts.append(
-            f'<text class="end label" x="{left - 8}" y="{y + 8}" dy=".32em">{escaped(bar.name, WORD)}</text>'
             f'<path class="{kind}" d="M{left} {y}H{x(bar.value)}V{y + 16}H{left}z"/>'
             f'<text class="label" x="{short(end)}" y="{y + 8}" dy=".32em">{escaped(bar.text)}</text>'
         )
@@ -229,11 +233,16 @@ def bar_chart(what: str, title: str, bars: Sequence[Bar], rule: tuple[float, str
             f'<g class="target"><path d="M{short(at)} {top - 8}V{base}"/>'
             f'<text class="{side}" x="{short(at)}" y="{top - 14}">{escaped(rule[1])}</text></g>'
         )
-    return f'<div class="panel">{_picture(width, base + 44, what, parts)}</div>'
+    return _panel(width, base + 44, what, parts)
 
 
-def _picture(width: int, height: int, what: str, parts: Iterable[Any]) -> str:
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escaped(what, 400)}">{"".join(parts)}</svg>'
+def _panel(width: int, height: int, what: str, parts: Iterable[Any]) -> str:
+    """Return a picture below what is seen on it, a sentence."""
+    told = escaped(what, 400)
+    return (
+        f'<div class="panel"><p class="what" aria-hidden="true">{told}</p>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}">{"".join(parts)}</svg></div>'
+    )
 
 
 def _mark(number: int, x: float, y: float) -> str:

@@ -12,9 +12,10 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import isolated
 from epsworth.reports.held import Held
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, slider, unfolded
-from epsworth.reports.plain import plain_page, share_down, share_up
+from epsworth.reports.plain import plain_page
 from epsworth.rounding import show_down, show_up
 
 TITLE = "Which ε is worth trying for this model?"
@@ -37,9 +38,9 @@ def coverage_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds the profile and what every ε costs."))
     about = (
         f"{held.whole('rows'):,} training rows, {len(held.texts('columns')):,} columns; logistic regression, output "
-        f"perturbation, pure ε per row. Made by epsworth {origin.version} on {origin.made}."
+        f"perturbation, pure ε per row."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(4)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(4)), sliders, whole)
 
 
 def _stops(held: Held) -> list[Held]:
@@ -65,8 +66,8 @@ def _decision(held: Held, stops: Sequence[Held]) -> str:
         if one.number("epsilon") == epsilon:
             facts.append((show_up(one.share("advantage_worst"), 3), _worst(epsilon), "worst"))
             if "accuracy" in one:
-                word = f"mean accuracy at ε\u00a0=\u00a0{epsilon:g}"
-                facts.append((share_down(one.share("accuracy"), 3), word, "accuracy"))
+                word = f"mean accuracy at ε\u00a0=\u00a0{show_up(epsilon, 4)}"
+                facts.append((share_down(one.share("accuracy")), word, "accuracy"))
     base, majority = (held.share(name) if name in held else None for name in ("base_accuracy", "majority"))
     good = advised is not None and held.text("rule") == "advantage" and not useless(base, majority)
     return decision(_verdict(held, advised, base, majority), facts, good)
@@ -84,7 +85,7 @@ def _verdict(held: Held, advised: tuple[float, float] | None, base: float | None
 
 
 def _worst(epsilon: float) -> str:
-    return f"advantage against the most exposed row at ε\u00a0=\u00a0{epsilon:g}"
+    return f"advantage against the most exposed row at ε\u00a0=\u00a0{show_up(epsilon, 4)}"
 
 
 def _trade(held: Held, stops: Sequence[Held]) -> tuple[str, dict[str, Any]]:
@@ -104,7 +105,7 @@ def _trade(held: Held, stops: Sequence[Held]) -> tuple[str, dict[str, Any]]:
     rules = [(held.share("majority"), "accuracy of the commoner label")] if useful else []
     rules.append((held.part("wishes").share("adv_safe"), "counts as safe"))
     chart = Chart(
-        "Membership advantage and accuracy, by epsilon per row",
+        "Advantage of the best attack on the training rows, and mean accuracy of the model, by ε per row.",
         Axis("ε per row", epsilons[0], epsilons[-1], log=True), Axis("advantage, accuracy", 0.0, 1.0), lines,
         spans=spans, rules=rules, cursor=epsilons[first], moved="trade-cursor", height=340, base=294,
     )  # fmt: skip
@@ -114,8 +115,8 @@ def _trade(held: Held, stops: Sequence[Held]) -> tuple[str, dict[str, Any]]:
     rows = []
     for one in stops:
         cells = [show_up(one.number("epsilon"), 4), *(show_up(one.share(name), 3) for name in names[:3])]
-        cells.append(share_up(one.share("rows_above_safe"), 3))
-        rows.append([*cells, share_down(one.share("accuracy"), 3)] if useful else cells)
+        cells.append(share_up(one.share("rows_above_safe")))
+        rows.append([*cells, share_down(one.share("accuracy"))] if useful else cells)
     table = unfolded("what every ε costs", [*heads, "accuracy"] if useful else heads, rows)
     html = section(
         "curves",
@@ -141,11 +142,11 @@ def _said(one: Held, held: Held, useful: bool) -> str:
         f"At ε\u00a0=\u00a0{show_up(one.number('epsilon'), 4)} the best attack on the most exposed row has an "
         f"advantage of at most {show_up(worst, 3)} (it is right with at most {share_up((1 + worst) / 2)}); against "
         f"half of the rows at most {show_up(one.share('advantage_median'), 3)}. "
-        f"{share_up(one.share('rows_above_safe'), 3)} of the rows lie above what counts as safe."
+        f"{share_up(one.share('rows_above_safe'))} of the rows lie above what counts as safe."
     )
     if useful:
         accuracy = one.share("accuracy")
-        said += f" The mean accuracy is {share_down(accuracy, 3)}"
+        said += f" The mean accuracy is {share_down(accuracy)}"
         idle = accuracy <= held.share("majority")
         said += ", no better than always answering the commoner label." if idle else "."
     return said
@@ -157,7 +158,7 @@ def _rows(held: Held) -> str:
     advantage = profile.numbers("advantage", 0, 1)
     points = [(100 * (1 - rank), u) for rank, u in zip(ranks, own, strict=True)][::-1]
     chart = Chart(
-        "Each row's own epsilon, most exposed first",
+        "Each training row's own ε, the most exposed first.",
         Axis("per cent of the rows, most exposed first", 0.0, 100.0), Axis("a row's own ε", 0.0, max(max(own), 1e-9)),
         [Line("own", points)], rules=[(epsilon, "promised to every row")] if epsilon <= 1.2 * max(own) else [],
         height=280, base=234,
@@ -185,7 +186,7 @@ def _rows(held: Held) -> str:
         + unfolded("own ε by share of the rows", ("rows", "own ε", "advantage"), rows)
         + '<p class="caption">A row that moves the model little is protected better than promised.</p>'
     )
-    return section("exposure", f"How exposed the rows are at ε\u00a0=\u00a0{epsilon:g}", what)
+    return section("exposure", f"How exposed the rows are at ε\u00a0=\u00a0{show_up(epsilon, 4)}", what)
 
 
 def _useful(held: Held, stops: Sequence[Held]) -> str:
@@ -193,12 +194,12 @@ def _useful(held: Held, stops: Sequence[Held]) -> str:
     start = held.number("eps_util", 0) if "eps_util" in held else math.inf
     posts = [(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else []
     chart = Chart(
-        "How surely a model keeps its accuracy, by epsilon",
+        "Share of all models that keep their accuracy, at least, by ε per row.",
         Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
         [Line("kept", kept, "step")], posts=posts, height=280, base=234,
     )  # fmt: skip
-    rows = [[show_up(e, 4), share_down(share, 3)] for e, share in kept]
-    base, majority = share_down(held.share("base_accuracy"), 3), share_up(held.share("majority"), 3)
+    rows = [[show_up(e, 4), share_down(share)] for e, share in kept]
+    base, majority = share_down(held.share("base_accuracy")), share_up(held.share("majority"))
     told = (
         f"Accuracy without noise {base}, of always answering the commoner label {majority}, on the training rows that "
         "were looked at. The noise decides whether a model keeps it: shown is a lower bound on the probability."
@@ -235,6 +236,6 @@ def _computed(held: Held, origin: Origin) -> str:
         ("Rule", isolated(held.text("rule"))),
         ("Counts as safe", f"advantage {show_up(wishes.share('adv_safe'))}"),
         ("Counts as exposed", f"advantage {show_down(wishes.share('adv_exposed'))}"),
-        ("Candidate", f"ε\u00a0=\u00a0{show_up(held.number('epsilon'))}"),
+        ("Candidate", f"ε\u00a0=\u00a0{show_up(held.number('epsilon'), 4)}"),
     ]
     return computed(told, origin)

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any
 
 UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, text that turns other text round, half characters, line ends
-LONGEST = 80  # characters of a name
+LONGEST = 100  # characters of a name
 NOTE = 1000  # characters of a note
 
 

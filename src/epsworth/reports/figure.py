@@ -20,7 +20,7 @@ from epsworth.reports.numbers import Shown, View
 
 TOGETHER = 5  # curves in one panel; more get a panel each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
-LABEL = 13  # characters of such a label
+LABEL = 16  # characters of such a label
 ROOM = 18  # above the target's line, for its name
 
 
@@ -78,7 +78,7 @@ def frame_of(shown: Shown, view: View) -> Frame:
     low = min(0.5, math.floor(10 * float(view.bounds.lower.min())) / 10)
     ends = shown.stops[0], shown.stops[-1]
     if len(shown.names) <= TOGETHER:
-        return Frame(660, 380, 58, 132, 46, 46, *ends, low)
+        return Frame(660, 380, 58, 152, 46, 46, *ends, low)
     return Frame(300, 210, 50, 14, 12, 34, *ends, low)
 
 
@@ -89,11 +89,15 @@ def figure(shown: Shown, number: int, point: tuple[int, int] | None) -> str:
     groups = [list(names)] if len(names) <= TOGETHER else [[m] for m in names]
     return "".join(
         f'<div class="panel{" alone" if len(groups) > 1 else ""}" data-of="{",".join(map(str, bold))}">'
-        + (f'<p class="name">{_key(bold[0])}<bdi>{escaped(shown.names[bold[0]])}</bdi></p>' if len(groups) > 1 else "")
+        + f'<div class="names">{"".join(_name(shown, m) for m in bold)}</div>'
         + _panel(shown, number, frame, bold, point)
         + "</div>"
         for bold in groups
     )
+
+
+def _name(shown: Shown, m: int) -> str:
+    return f'<p class="name">{_key(m)}<bdi>{escaped(shown.names[m])}</bdi></p>'
 
 
 def _key(m: int) -> str:
@@ -102,7 +106,8 @@ def _key(m: int) -> str:
 
 def _panel(shown: Shown, number: int, frame: Frame, bold: Sequence[int], point: tuple[int, int] | None) -> str:
     view, together = shown.views[number], len(bold) > 1 or len(shown.names) == 1
-    what = f"{view.of}, {view.title}, by epsilon per record: {', '.join(shown.names[m] for m in bold)}"
+    names = ", ".join(shown.names[m] for m in bold)
+    what = f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {names}."
     parts = [_axes(frame, shown, together)]
     if view.limited and int(shown.curves.labels_possible.max()) > 1:
         parts.append(_ceiling(shown, frame, number, bold))

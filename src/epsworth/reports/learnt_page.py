@@ -9,11 +9,13 @@ from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, escaped, isolated
 from epsworth.reports.held import Held
 from epsworth.reports.maps import FILLED, HOLLOW, MOST_CLASSES, OTHER, UNSURE, Map, legend
+from epsworth.reports.names import report_name
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
-from epsworth.reports.plain import plain_page, share_down, share_up, size
-from epsworth.rounding import show_down, show_up
+from epsworth.reports.plain import plain_page, size
+from epsworth.rounding import show_up
 
 TITLE = "What was learnt from private reports?"
 SURER = 0.001  # a certificate that also holds with 99.9 %
@@ -39,10 +41,9 @@ def learnt_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds every cell, where cells are few."))
     about = (
         f"{held.whole('users'):,} users, {isolated(held.text('guarantee'))} each, by "
-        f"{isolated(held.text('mechanism'))}. "
-        f"Made by epsworth {origin.version} on {origin.made}."
+        f"{isolated(report_name(held.text('mechanism')))}."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(1)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(1)), sliders, whole)
 
 
 def _decision(held: Held) -> str:
@@ -57,10 +58,10 @@ def _decision(held: Held) -> str:
         )
     count = held.whole("certified")
     facts.append((f"{count:,} of {cells:,}", "cells with a certified label", "certified"))
-    sure = show_down(100 * held.share("confidence"), 4)
+    sure = share_down(held.share("confidence"))
     sentence = (
         f"The label of {count:,} of {cells:,} cells is certified: if all reports are honest, each is that of the "
-        f"average over its cell, all of them with {sure}\u00a0% confidence. {cells - count:,} cells are left open."
+        f"average over its cell, all of them with {sure} confidence. {cells - count:,} cells are left open."
     )
     return decision(sentence, facts, good=count > 0)
 
@@ -88,7 +89,7 @@ def _map(held: Held) -> str:
         box = [[low - half, high + half] for (low, high), half in zip(box, halves, strict=True)]
     kinds = _kinds(held, labels)
     certified = "certified" in held
-    what = f"The label of every cell over {' and '.join(names)}, and whether it is certified"
+    what = f"The label of every cell over {' and '.join(names)}, and whether it is certified."
     kinds_drawn = kinds if certified else [FILLED] * len(labels)
     drawn = Map(what, names, box, side, labels, kinds_drawn).svg()
     told = ["A cell is filled with the label that is predicted in its middle where the same label is certified of it."]
@@ -138,7 +139,9 @@ def _labels(held: Held) -> str:
         told = f"<p>{held.whole('cells'):,} cells are too many to be told one by one.</p>"
         return section("labels", "The labels", told)
     bars = [Bar(one.text("label"), one.whole("cells"), f"{one.whole('cells'):,}") for one in counted[:12]]
-    drawn = bar_chart("Cells by predicted label", "cells in whose middle the label is predicted", bars)
+    drawn = bar_chart(
+        "Cells by the label that is predicted in their middle.", "cells in whose middle the label is predicted", bars
+    )
     table = unfolded("cells by label", COUNTED, _counted(held))
     return section("labels", "The labels", f'<div class="panels">{drawn}</div>{table}')
 
@@ -148,12 +151,12 @@ def _certificates(held: Held) -> str:
     found.sort()
     most = max(1, *(count for _, count in found))
     chart = Chart(
-        "Cells certified, by the probability that some certificate is wrong",
+        "Cells whose label is certified, by the probability that some certificate is wrong.",
         Axis("some certificate is wrong with probability at most", 1 - found[-1][0], 1 - found[0][0], log=True),
         Axis("cells certified", 0.0, 1.05 * most),
         [Line("cells", [(1 - c, float(count)) for c, count in reversed(found)])], height=260, base=214,
     )  # fmt: skip
-    rows = [[f"{show_down(100 * c)}\u00a0%", f"{count:,}"] for c, count in found]
+    rows = [[share_down(c), f"{count:,}"] for c, count in found]
     told = "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."
     table = unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'

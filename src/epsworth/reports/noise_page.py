@@ -11,12 +11,15 @@ from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
 from epsworth.reports.held import Held
+from epsworth.reports.names import noise_name
+from epsworth.reports.numbers import share_down
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, unfolded
 from epsworth.reports.plain import plain_page, size
 from epsworth.rounding import show_down, show_up
 
+TITLE = "Which noise costs the least privacy?"
 MOST_ROWS = 24
 
 
@@ -27,7 +30,7 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
     best = taken(ranked)
     take = best.row if best is not None else None
     left = held.part("left_out")
-    left_out = {name: left.text(name) for name in left}
+    left_out = {noise_name(name): left.text(name) for name in left}
     said = advice(ranked, held.number("floor", 0), left_out)  # from the rows: what a file says of itself may not be so
     sections = [_decision(said, take), _ranking(held, rows)]
     sliders: dict[str, Any] = {}
@@ -43,9 +46,9 @@ def noise_page(held: Held, origin: Origin, whole: str) -> Page:
         )  # fmt: skip
         sections.append(meaning)
     sections += [_limits(held, take), _computed(held, origin), downloads(origin, whole, "The result holds every row.")]
-    about = f"{_question(held)} Made by epsworth {origin.version} on {origin.made}."
-    body = page_body("Which noise costs the least privacy?", about, sections, keys(1))
-    return plain_page("Which noise costs the least privacy?", body, sliders, whole)
+    about = _question(held)
+    body = page_body(TITLE, about, sections, origin, keys(1))
+    return plain_page(origin.title(TITLE), body, sliders, whole)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class _Ranked:
     @classmethod
     def of(cls, row: Held) -> _Ranked:
         return cls(
-            row.text("name"), row.number("epsilon", 0), row.share("delta"), row.whole("releases"),
+            noise_name(row.text("name")), row.number("epsilon", 0), row.share("delta"), row.whole("releases"),
             row.number("rmse", 0), row.flag("sound"), row,
         )  # fmt: skip
 
@@ -79,7 +82,7 @@ def _question(held: Held) -> str:
     }
     said = kind.get(asked.text("region"), "within {}").format(isolated(asked.text("within")))
     return (
-        f"Answers {said}, each with probability {escaped(show_down(asked.share('confidence')))} at least; one record "
+        f"Answers {said}, each with probability {share_down(asked.share('confidence'))} at least; one record "
         f"moves an answer by at most {escaped(show_up(asked.number('sensitivity', 0)))}."
     )
 
@@ -89,7 +92,7 @@ def _decision(said: str, take: Held | None) -> str:
         return decision(said, (), good=False)
     told = (
         (show_up(take.number("epsilon")), "ε, for the whole data set and all releases", "epsilon"),
-        (show_down(take.share("confidence"), 5), "probability that a release is within", "confidence"),
+        (share_down(take.share("confidence")), "probability that a release is within", "confidence"),
         (size(take.number("rmse")), "root mean squared error of a release", "rmse"),
     )
     return decision(said, told, good=True)
@@ -98,14 +101,21 @@ def _decision(said: str, take: Held | None) -> str:
 def _ranking(held: Held, rows: Sequence[Held]) -> str:
     shown, floor = rows[:MOST_ROWS], held.number("floor", 0)
     bars = [
-        Bar(row.text("name"), row.number("epsilon", 0), show_up(row.number("epsilon")), row.flag("sound"))
+        Bar(noise_name(row.text("name")), row.number("epsilon", 0), show_up(row.number("epsilon")), row.flag("sound"))
         for row in shown
     ]
     rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
     drawn = (
-        bar_chart("Epsilon of each noise, cheapest first", "ε for all releases together", bars, rule) if bars else ""
+        bar_chart(
+            "The ε that each noise costs for the same accuracy, the cheapest first.",
+            "ε for all releases together",
+            bars,
+            rule,
+        )
+        if bars
+        else ""
     )
-    heads = ("noise", "ε", "Pr(within)", "rms error", "above the floor", "pairs compared", "remark")
+    heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     table = unfolded("every noise", heads, [_row(row, floor) for row in shown])
     told = ["Shorter is better: the same accuracy for less privacy."]
     if floor > 0:
@@ -125,7 +135,7 @@ def _row(row: Held, floor: float) -> list[str]:
     above = f"{show_up(100 * (row.number('epsilon') / floor - 1), 2)}\u00a0%" if floor > 0 else "–"
     remark = "" if row.flag("sound") else f"no bound: in truth {show_up(row.number('exact_epsilon', 0))}"
     return [
-        isolated(row.text("name")), show_up(row.number("epsilon")), show_down(row.share("confidence"), 5),
+        isolated(noise_name(row.text("name"))), show_up(row.number("epsilon")), share_down(row.share("confidence")),
         size(row.number("rmse", 0)), above, f"{row.whole('pairs'):,}", remark or "–",
     ]  # fmt: skip
 
@@ -135,10 +145,10 @@ def _shape(shape: Held, take: Held) -> str:
     answer, most = shape.number("answer"), max([*chance, 1e-12])
     points = [*zip(edges, [*chance, chance[-1]], strict=True)]
     chart = Chart(
-        f"How likely a released value falls where, under {cleaned(shape.text('name'))}",
+        f"How likely a released value falls where, under {cleaned(noise_name(shape.text('name')))}.",
         Axis("released value", edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True),
         [Line(shape.text("name"), points, "step")],
-        spans=[(low, high, f"within: {show_down(100 * take.share('confidence'), 4)}\u00a0% or more")],
+        spans=[(low, high, f"within: {share_down(take.share('confidence'))} or more")],
         posts=[(answer, "the true answer")], height=280, base=234,
     )  # fmt: skip
     rows = (
@@ -147,8 +157,8 @@ def _shape(shape: Held, take: Held) -> str:
     )
     table = unfolded("the chance of every bin", ("released value", "chance, about"), rows)
     told = (
-        f"{isolated(shape.text('name'))} around the true answer {size(answer)}; shaded is where a release must lie, "
-        f"{size(low)} to {size(high)}."
+        f"{isolated(noise_name(shape.text('name')))} around the true answer {size(answer)}; shaded is where a release "
+        f"must lie, {size(low)} to {size(high)}."
     )
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'
     return section("shape", "The shape of the noise", what)
@@ -171,7 +181,7 @@ def _limits(held: Held, take: Held | None) -> str:
             "draws from the operating system's randomness."
         )
     left = held.part("left_out")
-    notes = [f"left out, {name}: {left.text(name)}" for name in left]
+    notes = [f"left out, {noise_name(name)}: {left.text(name)}" for name in left]
     raw = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
     return limits(raw, said, notes, "open")
 

@@ -19,11 +19,14 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
 from epsworth.reports.escaping import cleaned
+from epsworth.reports.names import mechanism_name
 from epsworth.utility.choice import Limits
 from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation
 
+SIGNIFICANT = 3  # digits of a share
+LEAST = Decimal("0.0001")  # per cent of a share that are told apart
 DIGITS = 3  # of what is shown; more only where a target has more ..
 MOST_DIGITS = 18  # .. as far as whole numbers go
 MOST_POINTS = 720  # mechanisms x epsilons on a page
@@ -48,6 +51,43 @@ def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
     flat = [int(Decimal(repr(v)).scaleb(digits).to_integral_value(rounding)) for v in values.ravel().tolist()]
     found: Any = np.array(flat, dtype=object).reshape(values.shape).tolist()
     return cast("list[Any]", found)
+
+
+def share_up(value: float) -> str:
+    r"""Print a share in per cent, rounded up; what is less than 100 % never reads so, but within a millionth.
+
+    Examples
+    --------
+    >>> share_up(0.5999981), share_up(0.0), share_up(1e-99), share_up(0.999964)
+    ('60\xa0%', '0\xa0%', '0.0001\xa0%', '99.997\xa0%')
+    """
+    return f"{_percent(value, ROUND_CEILING)}\u00a0%"
+
+
+def share_down(value: float) -> str:
+    r"""Print a share in per cent, rounded down; near 100 % with the digits of what is lacking.
+
+    Examples
+    --------
+    >>> share_down(0.99999), share_down(0.12346)
+    ('99.999\xa0%', '12.3\xa0%')
+    """
+    return f"{_percent(value, ROUND_FLOOR)}\u00a0%"
+
+
+def _percent(value: float, rounding: str) -> str:
+    """Return a hundred times the digits that a share prints as, rounded; the page's script does the same."""
+    exact = Decimal(repr(float(value))) * 100
+    if exact == 0:
+        return "0"
+    unit = max(LEAST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
+    found = exact.quantize(unit, rounding)
+    near = 0 if rounding == ROUND_CEILING else 10  # units from 100 %, where more digits are told
+    while found + near * unit >= 100 > exact and unit > LEAST:
+        unit /= 10
+        found = exact.quantize(unit, rounding)
+    text = f"{found:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @dataclass(frozen=True)
@@ -168,8 +208,9 @@ class Shown:
 
     @cached_property
     def names(self) -> list[str]:
-        """Mechanisms, with what is weaker than pure about their promise."""
-        return [cleaned(name + weakness(row)) for name, row in zip(self.curves.mechanisms, self.promises, strict=True)]
+        """Mechanisms by title and words, with what is weaker than pure about their promise."""
+        pairs = zip(self.curves.mechanisms, self.promises, strict=True)
+        return [cleaned(mechanism_name(words) + weakness(row)) for words, row in pairs]
 
     @cached_property
     def admitted(self) -> NDArray[np.bool_]:

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from epsworth.reports.escaping import NOTE, escaped
+from epsworth.reports.numbers import share_up
 from epsworth.reports.parts import bars, section, slider, unfolded
-from epsworth.reports.sentences import filled, observed, sure
+from epsworth.reports.sentences import filled, observed
 
 PRIORS = range(1, 100)  # per cent, where the slider stops
 TABLED = (1, 10, 25, 50, 75, 90, 99)
 FIRST = 50
 SURE = (
-    "Whoever held it {prior} likely that {what} is at most {after} sure of it after seeing {seen}.",
-    "Whoever held it {prior} likely that {what} may be certain of it after seeing {seen}: this protects next to "
-    "nothing.",
+    "An attacker who held it {prior} likely that {what} is at most {after} sure of it after seeing {seen}.",
+    "An attacker who held it {prior} likely that {what} may be certain of it after seeing {seen}: this protects next "
+    "to nothing.",
 )
 RIGHT = (
-    "Whoever must say {which}, and held one of the answers {prior} likely, is right in at most {after} of the cases "
-    "after seeing {seen}."
+    "An attacker who must say {which}, and held one of the answers {prior} likely, is right in at most {after} of the "
+    "cases after seeing {seen}."
 )
 
 
@@ -47,24 +48,23 @@ def of_chances(
     title: str,
     texts: tuple[str, str],
     words: dict[str, str],
-    shown: Callable[[float], str] = sure,
     *,
     told: tuple[str, str] = AFTERWARDS,
     caption: str = "",
 ) -> tuple[str, dict[str, Any]]:
     """Return the section for what may be known afterwards, by what was held likely before; both are shares.
 
-    ``shown`` prints what may be known, rounded up; ``told`` names both, and ``caption`` is plain text below.
+    ``told`` names both, and ``caption`` is plain text below.
     """
     known = {prior: min(1.0, after(prior / 100)) for prior in PRIORS}
 
     def said(prior: int) -> str:
-        text = texts[shown(known[prior]) == shown(1.0)]
-        return filled(text, {**words, "prior": f"{prior}\u00a0%", "after": shown(known[prior])})
+        text = texts[share_up(known[prior]) == share_up(1.0)]
+        return filled(text, {**words, "prior": f"{prior}\u00a0%", "after": share_up(known[prior])})
 
     moved = slider("prior", "Likely before", FIRST, PRIORS[-1], f"{FIRST}\u00a0%", PRIORS[0])
     drawn = bars((FIRST, 100 * known[FIRST]), told, "knows")
-    rows = ([f"{prior}\u00a0%", shown(known[prior])] for prior in TABLED)
+    rows = ([f"{prior}\u00a0%", share_up(known[prior])] for prior in TABLED)
     html = section(
         "meaning",
         title,

@@ -15,7 +15,7 @@ from epsworth.reports.learnt_page import learnt_page
 from epsworth.reports.noise_page import noise_page
 from epsworth.reports.pac_page import pac_page
 from epsworth.reports.page import Page
-from epsworth.reports.parts import Origin, packed
+from epsworth.reports.parts import Heading, Origin, packed
 from epsworth.reports.plan_page import plan_page
 from epsworth.reports.tailored_page import tailored_page
 
@@ -35,7 +35,7 @@ def kind_of(document: Mapping[str, Any]) -> str | None:
     return next((name for name, (needed, _) in PAGES.items() if needed <= document.keys()), None)
 
 
-def report_document(document: Mapping[str, Any], *, command: str | None = None) -> Page:
+def report_document(document: Mapping[str, Any], *, command: str | None = None, heading: Heading | None = None) -> Page:
     """Return what --json of `noise`, `privatize`, `profile`, `tailor`, `learn plan` or `learn fit` writes as a page.
 
     Claim: every number on the page is one of the document's, or computed from it, rounded to the safe side.
@@ -46,6 +46,8 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None) 
         As the command writes it.
     command : str, optional
         What made it, to be shown.
+    heading : Heading, optional
+        Title, purpose and author.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None) 
         raise TypeError(f"document must be a mapping, as --json writes it, got a {type(document).__name__}")
     if command is not None and not isinstance(command, str):
         raise TypeError(f"command must be a text, got {short(command)}")
-    return page_of(document, (_written(document) + "\n").encode(), command)
+    return page_of(document, (_written(document) + "\n").encode(), command, checked_heading(heading))
 
 
 def _written(document: Mapping[str, Any]) -> str:
@@ -79,13 +81,22 @@ def _written(document: Mapping[str, Any]) -> str:
         raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
 
 
-def page_of(document: Mapping[str, Any], content: bytes, command: str | None = None) -> Page:
+def checked_heading(heading: object) -> Heading | None:
+    """Return a heading; refuse what is none."""
+    if heading is not None and not isinstance(heading, Heading):
+        raise TypeError(f"heading must be a Heading of title, purpose and author, got {short(heading)}")
+    return heading
+
+
+def page_of(
+    document: Mapping[str, Any], content: bytes, command: str | None = None, heading: Heading | None = None
+) -> Page:
     """Return the page of a document, whose file this is."""
     name = kind_of(document)
     if name is None:
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(PAGES)}")
     with damaged():
-        return PAGES[name][1](Held(document, "result"), Origin.of(content, command), packed(content))
+        return PAGES[name][1](Held(document, "result"), Origin.of(content, command, heading=heading), packed(content))
 
 
 @contextmanager

@@ -14,17 +14,19 @@ from epsworth.reports.charts import Axis, Bar, Chart, Line, bar_chart
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import LONGEST, cleaned, escaped, isolated
 from epsworth.reports.held import Held
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.observing import of_chances
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, bars, computed, decision, downloads, limits, page_body, section, unfolded
-from epsworth.reports.plain import plain_page, share_down, share_up, size
-from epsworth.rounding import show_down, show_up
+from epsworth.reports.plain import plain_page, size
+from epsworth.rounding import round_up, show_up
 
 TITLE = "What does this release give away?"
 MOST_NUMBERS = 16  # in the picture of the noise
 MOST_ROWS = 200  # in tables
 MOST_EXPOSED = 5
 SAME = 2e-6
+NATS = 6  # decimals of them, as in the report
 TEXTS = (
     "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly is answered "
     "rightly with at most {after} after seeing the release.",
@@ -45,7 +47,9 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     told = report.number("mi_nats", 0)
     even = report.share("posterior_at_prior_0.5")
     if _after(told, 0.5) + SAME >= even:  # else earlier releases told more
-        meaning, sliders = of_chances(lambda prior: _after(told, prior), "What the budget means", TEXTS, {}, share_up)
+        meaning, sliders = of_chances(
+            lambda prior: even if prior == 0.5 else _after(told, prior), "What the budget means", TEXTS, {}
+        )
         sections.append(meaning)
     sections.append(_released(held, report))
     if "noise" in held and "by_budget" in held.part("noise"):
@@ -56,9 +60,9 @@ def pac_page(held: Held, origin: Origin, whole: str) -> Page:
     sections.append(downloads(origin, whole, "The result holds the released numbers and the report."))
     about = (
         f"{isolated(report.text('algorithm'))} on a secret sub-sample of {report.whole('pool_rows'):,} rows: "
-        f"{report.whole('released_numbers'):,} noisy numbers. Made by epsworth {origin.version} on {origin.made}."
+        f"{report.whole('released_numbers'):,} noisy numbers."
     )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole)
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(2)), sliders, whole)
 
 
 def _decision(report: Held) -> str:
@@ -104,7 +108,7 @@ def _success(report: Held) -> str:
     table = unfolded("success before and at most after", ("question", "blindly", "at most after"), rows)
     told = "Success on average over sub-samples and noise; no attack of any kind does better."
     if "worst_record_upper_limit" in report:
-        told += f" Of single rows: {escaped(show_down(100 * report.share('worst_record_confidence'), 4))} % confidence."
+        told += f" Of single rows: {share_down(report.share('worst_record_confidence'))} confidence."
     return section("ranking", "What an adversary can do", f'{drawn}{table}<p class="caption">{told}</p>')
 
 
@@ -116,7 +120,7 @@ def _released(held: Held, report: Held) -> str:
     if shown:
         chart = [Bar(one.text("name"), one.number("sd", 0), size(one.number("sd"))) for one in shown]
         title = "standard deviation of the noise"
-        drawn = bar_chart("The noise of each released number", title, chart)
+        drawn = bar_chart("Standard deviation of the noise that each released number carries.", title, chart)
     heads = ["number", "released"] + (["noise, about ±", "sub-sampling alone, about ±"] if numbers else [])
     rows = []
     for i, name in enumerate(names[:MOST_ROWS]):
@@ -143,12 +147,17 @@ def _budgets(entries: Sequence[Held], told: float) -> str:
         return ""
     (first, most), (last, least) = kept[0], kept[-1]
     chart = Chart(
-        "Noise by budget", Axis("nats that a release may tell", first, last, log=True),
+        "Noise that a release takes, by the nats that it may tell.",
+        Axis("nats that a release may tell", first, last, log=True),
         Axis("noise, root mean square", 0.9 * least, 1.1 * most, log=True), [Line("noise", kept)],
         posts=[(told, "this release")], height=280, base=234,
     )  # fmt: skip
     rows = (
-        [show_up(one.number("nats")), share_up(one.share("posterior_of_membership")), size(one.number("sd"))]
+        [
+            show_up(round_up(one.number("nats"), NATS)),
+            share_up(one.share("posterior_of_membership")),
+            size(one.number("sd")),
+        ]
         for one in entries
     )
     heads = "nats", "was this row used? at most", "noise, root mean square, about"
@@ -169,7 +178,7 @@ def _audit(audit: Held) -> str:
     low, high = min(*blind, *upper), max(*blind, *upper)
     room = max(0.01, 0.15 * (high - low))
     chart = Chart(
-        "Success of the best attack by row, most exposed first",
+        "How often the best attack is right about a row, at most, the most exposed rows first.",
         Axis("per cent of the rows, most exposed first", 0.0, 100.0),
         Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True),
         [Line("upper limit", points), Line("blindly", guessed)], height=280, base=234,
@@ -184,7 +193,7 @@ def _audit(audit: Held) -> str:
     told = (
         f"By simulation of the best attack on every row ({audit.whole('draws'):,} releases): at most "
         f"{share_up(audit.share('worst'))} for the most exposed one, row {order[0]}; all limits hold together with "
-        f"{escaped(show_down(100 * audit.share('confidence'), 4))} % confidence. The release tells about "
+        f"{share_down(audit.share('confidence'))} confidence. The release tells about "
         f"{size(audit.number('mi'))} ± {size(audit.number('mi_half_width', 0))} nats in truth (an estimate)."
     )
     what = f'<div class="panels">{chart.svg()}</div>{table}<p class="caption">{told}</p>'
@@ -215,9 +224,9 @@ def _of_the_pool(held: Held) -> str:
 def _computed(report: Held, origin: Origin) -> str:
     seed = report.raw("worlds_seed")
     told = [
-        ("Budget", escaped(report.text("budget"), LONGEST)),
+        ("Budget", escaped(report.text("budget").partition(" (MI ")[0], LONGEST)),
         ("Soundness", escaped(report.text("soundness"), 200)),
-        ("Worlds", f"{report.whole('worlds'):,}, list {'secret' if seed == 'secret' else 'public'}"),
+        ("Worlds", f"{report.whole('worlds'):,}, from a {'secret' if seed == 'secret' else 'given'} seed"),
         ("Sub-sample", f"{share_down(report.share('rate'))} of {report.whole('pool_rows'):,} rows"),
         ("Noise", f"{escaped(report.text('noise'))}, basis {escaped(report.text('basis'))}"),
         ("Failed fits", f"{report.whole('failed_fits'):,}"),

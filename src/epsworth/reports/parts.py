@@ -8,18 +8,61 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
 
-from epsworth.reports.escaping import NOTE, escaped
+from epsworth.numerals import short
+from epsworth.reports.escaping import NOTE, escaped, isolated
+from epsworth.reports.glossary import glossary
 from epsworth.rounding import round_up
 
 MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
+LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
 MOST_NOTES = 12
 MOST_PRINTED = 4  # notes on paper; the style sheet leaves out the others
 MOST_POLICY = 100_000  # letters of a policy that a page, or a result, holds
 POLICY = '<button type="button" data-save="policy">What clients must run (policy, TOML)</button>'
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the author of a page says of it; each is shown as plain text.
+
+    Attributes
+    ----------
+    title : str, optional
+        In place of the question that the page answers; at most 120 letters, as ``author``.
+    purpose : str, optional
+        What the page is made for; at most 600 letters.
+    author : str, optional
+        Who made it.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> policy = ew.Policy.of("pm", 1, {"age": (0, 100)})
+    >>> heading = ew.reports.Heading(title="Ages of the survey", purpose="For the ethics board", author="A. Jansen")
+    >>> "<h1>Ages of the survey</h1>" in ew.reports.report(policy, heading=heading).html
+    True
+    """
+
+    title: str | None = None
+    purpose: str | None = None
+    author: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in LETTERS.items():
+            text = getattr(self, name)
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a text, got {short(text)}")
+            if not text.strip() or len(text) > most:
+                raise ValueError(
+                    f"{name} must have 1 to {most} letters, got {len(text.strip()):,}; "
+                    f"{'shorten it' if text.strip() else 'leave it out'}"
+                )
 
 
 @dataclass(frozen=True)
@@ -40,6 +83,8 @@ class Origin:
         What made the result.
     more : tuple of (str, str)
         What else is known of where it comes from, word and value, as plain text.
+    heading : Heading
+        What its author says of it.
     """
 
     version: str
@@ -48,13 +93,25 @@ class Origin:
     made: str
     command: str | None
     more: tuple[tuple[str, str], ...] = ()
+    heading: Heading = field(default_factory=Heading)
 
     @classmethod
-    def of(cls, content: bytes, command: str | None, *, more: tuple[tuple[str, str], ...] = ()) -> Origin:
+    def of(
+        cls,
+        content: bytes,
+        command: str | None,
+        *,
+        more: tuple[tuple[str, str], ...] = (),
+        heading: Heading | None = None,
+    ) -> Origin:
         """Return that of a result as it is written, made by this library today."""
         fingerprint, today = hashlib.sha256(content).hexdigest(), datetime.now(UTC).strftime("%Y-%m-%d")
         version = import_module("epsworth").__version__  # the package stands above this room
-        return cls(version, fingerprint, len(content), today, command, more)
+        return cls(version, fingerprint, len(content), today, command, more, heading or Heading())
+
+    def title(self, question: str) -> str:
+        """Return the page's title: the question that it answers, unless its author gave another one."""
+        return self.heading.title or question
 
 
 def packed(content: bytes) -> str:
@@ -63,12 +120,16 @@ def packed(content: bytes) -> str:
     return found if len(found) <= MOST_WHOLE else ""
 
 
-def page_body(heading: str, about: str, sections: Iterable[str], before: str = "") -> str:
-    """Return what stands within a page's body; all of it HTML."""
+def page_body(question: str, about: str, sections: Iterable[str], origin: Origin, before: str = "") -> str:
+    """Return what stands within a page's body: ``question`` is plain text, the rest HTML."""
+    said, content = origin.heading, "\n".join(sections)
+    asked = "" if said.title is None else f"{escaped(question)} "
+    purpose = "" if said.purpose is None else f'<p class="purpose">{escaped(said.purpose, LETTERS["purpose"])}</p>'
+    author = "" if said.author is None else f" Author: {isolated(said.author, LETTERS['author'])}."
     return (
-        f'{before}<header><h1>{heading}</h1><p class="about">{about}</p></header>\n<main>\n'
-        + "\n".join(sections)
-        + "\n</main>"
+        f"{before}<header><h1>{escaped(origin.title(question), LETTERS['title'])}</h1>{purpose}"
+        f'<p class="about">{asked}{about}{author} Made by epsworth {origin.version} on {origin.made}.</p></header>\n'
+        f"<main>\n{content}\n{glossary(about + content)}\n</main>"
     )
 
 
@@ -77,10 +138,11 @@ def section(name: str, title: str, content: str, kind: str = "") -> str:
     return f'<section class="{name}{kind}" aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{content}</section>'
 
 
-def decision(sentence: str, told: Iterable[tuple[str, str, str]], good: bool) -> str:
-    """Return the decision: a sentence of plain text, and facts: value, words, name."""
+def decision(sentence: str, told: Iterable[tuple[str, str, str]], good: bool, more: str = "") -> str:
+    """Return the decision: a sentence of plain text, facts (value, words, name), and a plain sentence below them."""
     said = f'<p class="sentence" id="sentence" aria-live="polite">{escaped(sentence, NOTE)}</p>'
-    return section("decision", "The decision", said + facts(told), "" if good else " no")
+    below = f'<p class="caption">{escaped(more, NOTE)}</p>' if more else ""
+    return section("decision", "The decision", said + facts(told) + below, "" if good else " no")
 
 
 def facts(told: Iterable[tuple[str, str, str]]) -> str:

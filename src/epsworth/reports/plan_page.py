@@ -14,6 +14,7 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped
 from epsworth.reports.held import Held
+from epsworth.reports.names import report_name
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import Origin, computed, decision, downloads, limits, page_body, section, slider, unfolded
@@ -49,7 +50,7 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
     ]
     raw = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
     told = [
-        ("Mechanism", escaped(found.mechanism)),
+        ("Mechanism", escaped(report_name(found.mechanism))),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
     ]
@@ -60,11 +61,8 @@ def plan_page(held: Held, origin: Origin, whole: str) -> Page:
         told += [(word, escaped(asked.raw(name))) for name, word in words.items() if name in asked]
     sections += [limits(raw, said, (), "open"), computed(told, origin)]
     sections.append(downloads(origin, whole, "The result holds the plan."))
-    about = (
-        "Labels learnt from reports that are private before they leave. "
-        f"Made by epsworth {origin.version} on {origin.made}."
-    )
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(3)), sliders, whole)
+    about = "Labels learnt from reports that are private before they leave."
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(3)), sliders, whole)
 
 
 def _plan(held: Held) -> Plan:
@@ -86,13 +84,17 @@ def _sizes(asked: Held) -> tuple[float, int | None, int | None, int | float]:
 
 def _decision(found: Plan) -> str:
     if not found.feasible or found.margin > 1:
-        return decision(str(found), (), good=False)
+        return decision(_sentence(found), (), good=False)
     facts = (
         (f"{found.users:,}", "users, one report each", "users"),
         (show_up(found.epsilon), "ε per record, label included", "epsilon"),
         (show_up(found.margin), "signed mean of the cell, or more", "margin"),
     )
-    return decision(str(found), facts, good=True)
+    return decision(_sentence(found), facts, good=True)
+
+
+def _sentence(found: Plan) -> str:
+    return str(found).replace(f" ({found.mechanism})", f", {report_name(found.mechanism)}")
 
 
 def trade_of(found: Plan, asked: Held) -> list[tuple[float, list[tuple[float, int]]]]:
@@ -144,17 +146,17 @@ def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:
     epsilons = sorted({epsilon for _, points in curves for epsilon, _ in points})
     counts = [users for _, points in curves for _, users in points]
     chart = Chart(
-        "Users by epsilon, a curve for every margin",
+        "Users that are needed, by ε per record; one line for every margin.",
         Axis("ε per record", epsilons[0], epsilons[-1], log=True),
         Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
-        [Line(f"margin {show_up(margin, 3)}", [(e, float(n)) for e, n in points]) for margin, points in curves],
+        [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in points]) for margin, points in curves],
         cursor=found.epsilon, moved="plan-cursor", height=340, base=294,
     )  # fmt: skip
     tables = [dict(points) for _, points in curves]
 
     def told(epsilon: float) -> str:
         parts = [
-            f"{table[epsilon]:,} users for a margin of {show_up(margin, 3)}"
+            f"{table[epsilon]:,} users for a margin of {show_up(margin)}"
             for (margin, _), table in zip(curves, tables, strict=True)
             if epsilon in table
         ]
@@ -164,7 +166,7 @@ def _trade(found: Plan, asked: Held) -> tuple[str, dict[str, Any]]:
     first = epsilons.index(found.epsilon)
     moved = slider("stop", "ε per record", first, len(epsilons) - 1, show_up(found.epsilon))
     rows = [[show_up(e), *(f"{table[e]:,}" if e in table else "–" for table in tables)] for e in epsilons]
-    heads = ["ε per record", *(f"users, margin {show_up(margin, 3)}" for margin, _ in curves)]
+    heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
     html = section(
         "curves",
         "What else goes together",

@@ -14,6 +14,8 @@ from epsworth.release.rules import Rule
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated
+from epsworth.reports.names import mechanism_name
+from epsworth.reports.numbers import share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
@@ -29,17 +31,18 @@ from epsworth.reports.parts import (
     section,
     unfolded,
 )
-from epsworth.reports.plain import plain_page, share_up, size
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.plain import plain_page, size
+from epsworth.reports.sentences import observed
 from epsworth.rounding import show_up
 from epsworth.space import Feature
 
+TITLE = "What does this policy promise?"
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
 CELLS = 40  # of a picture of what is sent
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
-HOLDS = "The policy is public: every client holds it."
+HOLDS = "Every client holds the policy: it is no secret."
 
 
 def policy_page(policy: Policy, origin: Origin, text: str) -> Page:
@@ -57,9 +60,9 @@ def policy_page(policy: Policy, origin: Origin, text: str) -> Page:
         downloads(origin, "", HOLDS, more, POLICY if kept else "", large=False),
     ]  # fmt: skip
     names = ", ".join(isolated(name) for name in policy.names[:12]) + (" and more" if len(policy.names) > 12 else "")
-    about = f"Perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
-    body = page_body("What does this policy promise?", about, sections, keys(3))
-    return plain_page("What does this policy promise?", body, sliders, "", kept)
+    about = f"Perturbed: {names}."
+    body = page_body(TITLE, about, sections, origin, keys(3))
+    return plain_page(origin.title(TITLE), body, sliders, "", kept)
 
 
 def _decision(policy: Policy) -> str:
@@ -71,21 +74,21 @@ def _decision(policy: Policy) -> str:
     sentence = (
         f"One release of a record under this policy costs its person at most ε\u00a0=\u00a0{show_up(promise.epsilon)}"
         f"{weak} for {over}{sampled}, "
-        "whatever the values, whatever an observer knows, and whatever is done with it afterwards."
+        "whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
-    after = sure(observed(promise.epsilon, promise.delta, 0.5))
+    after = share_up(observed(promise.epsilon, promise.delta, 0.5))
     told = [
         (show_up(promise.epsilon), "ε per record, at most", "total"),
         (str(count), "perturbed features", "features"),
     ]
-    told.append((after, "at most so sure is an observer, from 50 %", "after"))
+    told.append((after, "an attacker's certainty at most, from 50 %", "after"))
     return decision(sentence, told, good=True)
 
 
 def _rules(policy: Policy) -> str:
     rows = "".join(
         f'<tr><th scope="row">{isolated(rule.feature.name)}</th><td>{_range(rule.feature)}</td>'
-        f"<td>{isolated(rule.mechanism, 60)}</td><td>{escaped(rule.promise, 120)}</td>"
+        f"<td>{isolated(mechanism_name(rule.mechanism))}</td><td>{escaped(rule.promise, 120)}</td>"
         f"<td>{rule.points or rule.kernel.points:,}</td><td>{_stand_ins(rule)}</td></tr>"
         for rule in policy.rules[:MOST_RULES]
     )
@@ -161,7 +164,8 @@ def _released(rule: Rule, number: int) -> tuple[str, str]:
     own = [feature.lower, (feature.lower + feature.upper) / 2, feature.upper]
     most = max(float(masses.max()), 1e-12)
     chart = Chart(
-        f"Chance of a released value of {name} by {cleaned(rule.mechanism, 40)}, for a low, a middle and a high one",
+        f"How likely a released value of {name} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
+        "a middle and a high true value.",
         Axis(name, feature.lower, feature.upper), Axis("chance", 0.0, 1.05 * most, percent=True), lines,
         height=250, base=204,
     )  # fmt: skip
@@ -224,7 +228,7 @@ def _limits(policy: Policy) -> str:
         said.append("With probability δ a release may show more than its ε says.")
     if policy.tailoring is not None:
         said.append("Whoever holds this policy holds a copy of the classifier, or most of it.")
-    raw = "This page holds no data: it is computed from the policy alone, which is public."
+    raw = "This page holds no data: it is computed from the policy alone, which every client holds."
     return limits(raw, said, [], "open")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.release import Policy
 from epsworth.reports.numbers import Shown
-from epsworth.reports.others import PAGES, damaged, page_of, report_document
+from epsworth.reports.others import PAGES, checked_heading, damaged, page_of, report_document
 from epsworth.reports.page import Page
-from epsworth.reports.parts import Origin, packed
+from epsworth.reports.parts import Heading, Origin, packed
 from epsworth.reports.policy_page import policy_page
 from epsworth.reports.tailored_page import document_of
 from epsworth.reports.utility import utility_page
@@ -49,6 +49,19 @@ class Question:
         return Question(**{**said, **given})
 
 
+@dataclass(frozen=True)
+class Said:
+    """What is said of a page beside its result: the command, where curves come from, a heading."""
+
+    command: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    heading: Heading | None = None
+
+    def origin(self, content: bytes) -> Origin:
+        """Return where the page of a file's content comes from."""
+        return Origin.of(content, self.command, more=tuple(self.origins.items()), heading=self.heading)
+
+
 LIMITS = {"max_epsilon", "at_most_sure"}  # of which one is given
 
 
@@ -64,6 +77,7 @@ def report(
     command: str | None = None,
     surroundings: Surroundings | None = None,
     origins: Mapping[str, str] | None = None,
+    heading: Heading | None = None,
 ) -> Page:
     """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
 
@@ -82,6 +96,8 @@ def report(
         From ``epsworth.utility.looking_around.look_around``: safe ranges, the map of labels, groups, declared ranges.
     origins : mapping of str to str, optional
         Where curves come from, word by word, to be shown: files, versions.
+    heading : Heading, optional
+        Title, purpose and author.
 
     Returns
     -------
@@ -99,7 +115,7 @@ def report(
     >>> import epsworth as ew
     >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
     >>> page = ew.reports.report(curves, at_least=0.6)
-    >>> "Use pm at " in page.html
+    >>> "Use Piecewise (pm) at " in page.html
     True
     """
     if command is not None and not isinstance(command, str):
@@ -108,17 +124,19 @@ def report(
         raise TypeError(f"surroundings must be what look_around returns, got a {type(surroundings).__name__}")
     if origins is not None and not isinstance(origins, Mapping):
         raise TypeError(f"origins must be a mapping of texts, got {short(origins)}")
+    checked_heading(heading)
     if not isinstance(result, (Curves, Policy, Tailored)):
         raise TypeError(f"result must be Curves, a Policy, or what tailor returns, got a {type(result).__name__}")
     if isinstance(result, Policy):
         text = result.to_toml()
-        return policy_page(result, Origin.of(text.encode(), command), text)
+        return policy_page(result, Origin.of(text.encode(), command, heading=heading), text)
     if isinstance(result, Tailored):
-        return report_document(document_of(result), command=command)
+        return report_document(document_of(result), command=command, heading=heading)
     document = result.to_dict() | ({} if surroundings is None else beside(surroundings))
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
     asked = Question(at_least, on, of, delta, max_epsilon, at_most_sure)
-    return _of_curves(result, asked, content, command, document.get("population"), surroundings, origins)
+    said = Said(command, origins or {}, heading)
+    return _of_curves(result, asked, content, said, document.get("population"), surroundings)
 
 
 def beside(surroundings: Surroundings) -> dict[str, Any]:
@@ -137,6 +155,7 @@ def report_file(
     delta: float | None = None,
     max_epsilon: float | None = None,
     at_most_sure: float | None = None,
+    heading: Heading | None = None,
 ) -> Page:
     """Return the page of a file that --json wrote, or of a policy; see `report`.
 
@@ -147,6 +166,8 @@ def report_file(
         `learn plan` or `learn fit`.
     at_least, on, of, delta, max_epsilon, at_most_sure
         As for `report`; by default what the file itself asks.
+    heading : Heading, optional
+        Title, purpose and author.
 
     Raises
     ------
@@ -162,27 +183,27 @@ def report_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     curves.save(Path(folder, "result.json"))
     ...     page = ew.reports.report_file(Path(folder, "result.json"), at_least=0.6)
-    >>> "Use pm at " in page.html
+    >>> "Use Piecewise (pm) at " in page.html
     True
     """
-    path = file_named(path)
+    path, said = file_named(path), Said(heading=checked_heading(heading))
     if path.suffix.lower() == ".toml":
         with reading(path, "policy", most=RESULT_BYTES) as content:
             _nothing_asked(Question(at_least, on, of, delta, max_epsilon, at_most_sure))
             text = content.decode()
-            return policy_page(Policy.from_toml(text), Origin.of(content, None), text)
+            return policy_page(Policy.from_toml(text), said.origin(content), text)
     with reading(path, "result file", most=RESULT_BYTES) as content:
         document = read_json(content)
         for fits, page in RESULTS.values():
             if isinstance(document, Mapping) and fits(document):
                 with damaged():
-                    return page(document, Question(at_least, on, of, delta, max_epsilon, at_most_sure), content)
+                    return page(document, Question(at_least, on, of, delta, max_epsilon, at_most_sure), content, said)
         raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
 
 
-def _curves_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+def _curves_page(document: Mapping[str, Any], asked: Question, content: bytes, said: Said) -> Page:
     curves, population = Curves.from_dict(document), document.get("population")
-    return _of_curves(curves, asked, content, None, population, _surroundings(document))
+    return _of_curves(curves, asked, content, said, population, _surroundings(document))
 
 
 def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
@@ -190,45 +211,44 @@ def _surroundings(document: Mapping[str, Any]) -> Surroundings | None:
     return None if held is None else Surroundings.from_dict(held)
 
 
-def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+def _recommendation_page(document: Mapping[str, Any], asked: Question, content: bytes, said: Said) -> Page:
     """Ask the curves again what the file asked them."""
     made, held = document["recommendation"], document["curves"]
     curves = Curves.from_dict(held)
     try:
-        said = {name: made[name] for name in WANTED}
+        wanted = {name: made[name] for name in WANTED}
     except (KeyError, TypeError) as error:
         raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
-    if said["at_most_sure"] is not None:
-        said["max_epsilon"] = None  # follows from it
-    return _of_curves(curves, asked.over(said), content, None, held.get("population"), _surroundings(document))
+    if wanted["at_most_sure"] is not None:
+        wanted["max_epsilon"] = None  # follows from it
+    return _of_curves(curves, asked.over(wanted), content, said, held.get("population"), _surroundings(document))
 
 
-def _study_page(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
-    return _of_study(StudyResult.from_dict(document), asked, content)  # what it holds of a population is computed anew
+def _study_page(document: Mapping[str, Any], asked: Question, content: bytes, said: Said) -> Page:
+    return _of_study(
+        StudyResult.from_dict(document), asked, content, said
+    )  # what it holds of a population is computed anew
 
 
 def study_page(result: StudyResult, command: str | None = None) -> Page:
     """Return the page of a study's result: what it asks is what its page answers; see `report`."""
     document = result.to_dict()
     content = (json.dumps(document, allow_nan=False) + "\n").encode()  # as `save` writes it
-    return _of_study(result, Question(), content, command, document["curves"].get("population"))
+    return _of_study(result, Question(), content, Said(command), document["curves"].get("population"))
 
 
-def _of_study(
-    result: StudyResult, asked: Question, content: bytes, command: str | None = None, population: Any = None
-) -> Page:
-    asked, origins = asked.over(result.study.wanted), result.origins()
-    return _of_curves(result.curves, asked, content, command, population, result.surroundings, origins)
+def _of_study(result: StudyResult, asked: Question, content: bytes, said: Said, population: Any = None) -> Page:
+    asked, said = asked.over(result.study.wanted), replace(said, origins=result.origins())
+    return _of_curves(result.curves, asked, content, said, population, result.surroundings)
 
 
 def _of_curves(
-    curves: Curves, asked: Question, content: bytes, command: str | None, population: Any = None,
-    surroundings: Surroundings | None = None, origins: Mapping[str, str] | None = None,
+    curves: Curves, asked: Question, content: bytes, said: Said, population: Any = None,
+    surroundings: Surroundings | None = None,
 ) -> Page:  # fmt: skip
     found = _chosen(curves, asked)
     shown = Shown.of(curves, found, _populations(curves, found, population))
-    origin = Origin.of(content, command, more=tuple((origins or {}).items()))
-    return utility_page(shown, origin, packed(content), surroundings)
+    return utility_page(shown, said.origin(content), packed(content), surroundings)
 
 
 def _chosen(curves: Curves, asked: Question) -> Recommendation:
@@ -256,7 +276,7 @@ def _populations(curves: Curves, found: Recommendation, held: Any) -> dict[Quant
     return read if len(curves.labels) >= FEWEST_ROWS else {}
 
 
-Reader = Callable[[Mapping[str, Any], Question, bytes], Page]
+Reader = Callable[[Mapping[str, Any], Question, bytes, Said], Page]
 RESULTS: dict[str, tuple[Callable[[Mapping[str, Any]], bool], Reader]] = {
     "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
     "epsworth run -o": (is_study_result, _study_page),
@@ -272,9 +292,9 @@ def _nothing_asked(asked: Question) -> None:
         raise ValueError(f"nothing is asked of this result: leave out {', '.join(WANTED)}")
 
 
-def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes) -> Page:
+def _of_another_kind(document: Mapping[str, Any], asked: Question, content: bytes, said: Said) -> Page:
     _nothing_asked(asked)
-    return page_of(document, content)
+    return page_of(document, content, heading=said.heading)
 
 
 RESULTS |= {

@@ -63,6 +63,16 @@ function shown(value, significant, up) {
   return `${sign}${padded.slice(0, last)}.${padded.slice(last)}`;
 }
 
+/** Print a share in per cent, rounded up, to three digits; what is less than 100 % never reads so, but within a millionth. */
+function shareUp(value) {
+  if (value === 0) return "0\u00a0%";
+  let last = Math.max(-4, Math.min(0, decimalOf(value).first)); // of per cent
+  let units = unitsOf(value, last - 2, true);
+  while (value < 1 && last > -4 && units >= 10n ** BigInt(2 - last)) units = unitsOf(value, --last - 2, true);
+  const text = String(units).padStart(1 - last, "0"), cut = text.length + last;
+  return `${last < 0 ? `${text.slice(0, cut)}.${text.slice(cut)}`.replace(/\.?0+$/, "") : text}\u00a0%`;
+}
+
 /** Print a share that is stored as a whole number of 10^-digits, in per cent. */
 function percent(units, digits) {
   const text = String(units).padStart(digits - 1, "0");

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from epsworth.reports.numbers import SUBJECTS, Shown, View, units
+from epsworth.reports.numbers import SUBJECTS, Shown, View, share_up, units
 from epsworth.results import how_sure
 from epsworth.rounding import show_down, show_up
 
@@ -37,16 +37,16 @@ WORDS = {  # which the script fills in by the same names
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
     "pure": (
-        "Whoever held it {prior} likely that your values are the ones they suspect is at most {after} sure of it "
-        "after seeing one release at ε\u00a0=\u00a0{total} per record."
+        "An attacker who held it {prior} likely that your values are the ones they suspect is at most {after} sure "
+        "of it after seeing one release at ε\u00a0=\u00a0{total} per record."
     ),
     "weaker": (
-        "Whoever must say which of two values is yours, and held one of them {prior} likely, is right in at most "
-        "{after} of the cases after seeing one release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record."
+        "An attacker who must say which of two values is yours, and held one of them {prior} likely, is right in at "
+        "most {after} of the cases after seeing one release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record."
     ),
     "certain": (
-        "Whoever held it {prior} likely that your values are the ones they suspect may be certain of it after seeing "
-        "one release at ε\u00a0=\u00a0{total} per record: this protects next to nothing."
+        "An attacker who held it {prior} likely that your values are the ones they suspect may be certain of it after "
+        "seeing one release at ε\u00a0=\u00a0{total} per record: this protects next to nothing."
     ),
     "cap": "No mechanism at ε\u00a0=\u00a0{total} per record can promise more than {cap} to every input.",
     "free": "The ceiling is no obstacle: at ε\u00a0=\u00a0{total} per record it lies above {below}.",
@@ -110,20 +110,9 @@ def observed(total: float, delta: float, prior: float) -> float:
 def observer(total: float, delta: float, prior: int) -> str:
     """Say what an epsilon means to an observer; the prior in per cent."""
     after = observed(total, delta, prior / 100)
-    kind = "certain" if sure(after) == sure(1.0) else "weaker" if delta > 0 else "pure"
-    words = {"prior": f"{prior}\u00a0%", "after": sure(after), "total": show_up(total), "delta": show_up(delta)}
+    kind = "certain" if share_up(after) == share_up(1.0) else "weaker" if delta > 0 else "pure"
+    words = {"prior": f"{prior}\u00a0%", "after": share_up(after), "total": show_up(total), "delta": show_up(delta)}
     return filled(WORDS[kind], words)
-
-
-def sure(share: float) -> str:
-    r"""Print an observer's chance in per cent, rounded up.
-
-    Examples
-    --------
-    >>> sure(0.731058579), sure(1.0)
-    ('73.1059\xa0%', '100\xa0%')
-    """
-    return f"{show_up(min(100.0, 100 * share * MARGIN))}\u00a0%"
 
 
 @dataclass(frozen=True)

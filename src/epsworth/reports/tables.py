@@ -120,10 +120,13 @@ def records(standing: Standing) -> str:
         "records",
         "How the records are served",
         f'<p class="caption" id="served">By {isolated(shown.names[m])} at ε = {show_up(standing.total)} per record.</p>'
-        '<div class="pair"><table class="served"><caption>How many keep how much</caption><thead><tr>'
+        '<div class="pair"><div class="wide" role="region" tabindex="0" aria-label="Table of shares of the records">'
+        '<table class="served"><caption>What shares of the records keep at least.</caption><thead><tr>'
         '<th scope="col">of these</th><th scope="col">at least</th>'
         '<th scope="col"><span class="hidden">as a bar</span></th></tr></thead>'
-        f'<tbody>{rows}</tbody></table><table class="worst"><caption>Least is guaranteed to: stability</caption><thead>'
+        f'<tbody>{rows}</tbody></table></div><div class="wide" role="region" tabindex="0" '
+        'aria-label="Table of the records that keep least"><table class="worst">'
+        "<caption>The records that keep least, and how often their label stays.</caption><thead>"
         '<tr><th scope="col">record</th><th scope="col">label</th><th scope="col">at least</th></tr></thead>'
-        f"<tbody>{''.join(lowest)}</tbody></table></div>{loose}",
+        f"<tbody>{''.join(lowest)}</tbody></table></div></div>{loose}",
     )

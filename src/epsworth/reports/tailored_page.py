@@ -9,6 +9,7 @@ from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped, isolated
 from epsworth.reports.held import Held
+from epsworth.reports.numbers import share_down, share_up
 from epsworth.reports.observing import of_promise
 from epsworth.reports.page import Page
 from epsworth.reports.parts import (
@@ -24,8 +25,8 @@ from epsworth.reports.parts import (
     section,
     unfolded,
 )
-from epsworth.reports.plain import plain_page, share_down, share_up
-from epsworth.reports.sentences import observed, sure
+from epsworth.reports.plain import plain_page
+from epsworth.reports.sentences import observed
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
@@ -60,8 +61,8 @@ def tailored_page(held: Held, origin: Origin, whole: str) -> Page:
     sections += [_limits(made), _computed(made, origin), _downloads(made, origin, whole, policy)]
     names = made.texts("sensitive")
     told = ", ".join(isolated(name) for name in names[:12]) + (" and more" if len(names) > 12 else "")
-    about = f"Released together: {told}. Made by epsworth {origin.version} on {origin.made}."
-    return plain_page(TITLE, page_body(TITLE, about, sections, keys(2)), sliders, whole, policy)
+    about = f"Released together: {told}."
+    return plain_page(origin.title(TITLE), page_body(TITLE, about, sections, origin, keys(2)), sliders, whole, policy)
 
 
 def _policy(held: Held, made: Held) -> str:
@@ -77,8 +78,8 @@ def _policy(held: Held, made: Held) -> str:
 
 def _decision(made: Held) -> str:
     total = show_up(made.number("epsilon_per_record", 0))
-    after = sure(observed(made.number("epsilon_per_record"), 0.0, 0.5))
-    facts = [(total, "ε per record", "total"), (after, "at most so sure is an observer, from 50 %", "after")]
+    after = share_up(observed(made.number("epsilon_per_record"), 0.0, 0.5))
+    facts = [(total, "ε per record", "total"), (after, "an attacker's certainty at most, from 50 %", "after")]
     if not made.whole("records"):
         sentence = (
             f"This policy costs ε\u00a0=\u00a0{total} per record; no record was held out, so how often labels stay is "
@@ -148,7 +149,7 @@ def _drawn(curves: Curves) -> str:
     if lines[0].points == lines[1].points:  # nobody keeps less than others
         lines = lines[:1]
     chart = Chart(
-        "Labels kept by epsilon per record, at least: on average and for the worst of the held-out records",
+        "How often labels stay, at least, by ε per record, on average over the held-out records and for the worst one.",
         Axis("ε per record", totals[0], totals[-1]), Axis("kept, at least", 0.0, 1.0, percent=True), lines,
     )  # fmt: skip
     rows = (
@@ -170,8 +171,14 @@ def _limits(made: Held) -> str:
         f"Whoever holds the policy holds a copy of the classifier, or most of it ({made.whole('size'):,} bytes).",
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
     ]
-    raw = "This page is computed from the public records that made the policy."
-    return limits(raw, said, made.texts("notes"), "open")
+    if "public" in made and made.flag("public"):
+        raw = "This page is computed from the records that made the policy, which were declared public."
+        return limits(raw, said, made.texts("notes"), "open")
+    raw = (
+        "<strong>This page is computed from the records that made the policy, which were not declared public:</strong> "
+        "page and policy tell about them, and about the model."
+    )
+    return limits(raw, said, made.texts("notes"))
 
 
 def _computed(made: Held, origin: Origin) -> str:

@@ -122,16 +122,15 @@
   /** What an observer may know: 50 % before, so much after. */
   function fillObserver([m, e]) {
     const total = data.totals[m][e], delta = data.deltas[m][e];
-    const shown = (share) => `${showUp(Math.min(100, 100 * share * (1 + 2 ** -46)))}\u00a0%`;
     const after = observed(total, delta, Number(prior.value) / 100);
-    const kind = shown(after) === shown(1) ? "certain" : delta > 0 ? "weaker" : "pure";
+    const kind = shareUp(after) === shareUp(1) ? "certain" : delta > 0 ? "weaker" : "pure";
     const before = `${prior.value}\u00a0%`;
-    say($("observer"), filled(words[kind], { prior: before, after: shown(after), total: showUp(total), delta: showUp(delta) }));
+    say($("observer"), filled(words[kind], { prior: before, after: shareUp(after), total: showUp(total), delta: showUp(delta) }));
     say($("prior-shown"), before);
     prior.setAttribute("aria-valuetext", before);
     $("knows-0").setAttribute("width", prior.value);
     $("knows-1").setAttribute("width", roundUp(100 * after, 1));
-    say($("fact-after"), shown(observed(total, delta, 0.5)));
+    say($("fact-after"), shareUp(observed(total, delta, 0.5)));
   }
 
   function show() {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from epsworth.release import Policy
-from epsworth.reports.around import Around, groups, sections
+from epsworth.reports.around import Around, groups, sections, split_untaken
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated
 from epsworth.reports.figure import figure, frame_of
-from epsworth.reports.numbers import SUBJECTS, Shown, View
+from epsworth.reports.names import mechanism_name
+from epsworth.reports.numbers import SUBJECTS, Shown, View, share_up
 from epsworth.reports.page import Page, framed
 from epsworth.reports.parts import (
     POLICY,
@@ -20,8 +23,9 @@ from epsworth.reports.parts import (
     page_body,
     section,
     slider,
+    unfolded,
 )
-from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent, sure
+from epsworth.reports.sentences import WORDS, Standing, observed, observer, percent
 from epsworth.reports.tables import data, limited, now, records
 from epsworth.results import how_sure
 from epsworth.rounding import show_down, show_up
@@ -46,7 +50,10 @@ def utility_page(shown: Shown, origin: Origin, whole: str, held: Surroundings | 
         "fingerprint": origin.fingerprint,
     }
     numbers |= ({} if around is None else around.numbers) | ({} if policy is None else {"policy": policy.to_toml()})
-    title, body = f"What is this epsilon worth? {_title(shown)}", _body(standing, origin, whole, around, policy)
+    title, body = (
+        origin.title(f"What is this epsilon worth? {_title(shown)}"),
+        _body(standing, origin, whole, around, policy),
+    )
     return framed(title, body, numbers=numbers, scripts=SCRIPTS, whole=whole)
 
 
@@ -62,7 +69,7 @@ def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
 
 def _body(standing: Standing, origin: Origin, whole: str, around: Around | None, policy: Policy | None) -> str:
     shown, held = standing.shown, None if around is None else around.held
-    parts = [_decision(standing), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
+    parts = [_decision(standing, around), _controls(standing), _curves(standing), now(standing), _meaning(standing)]
     if len(shown.curves.labels) > 1:
         parts += [records(standing), groups(standing, held)]
     if around is not None:
@@ -75,8 +82,8 @@ def _body(standing: Standing, origin: Origin, whole: str, around: Around | None,
     parts = [part for part in parts if part]
     count, names = len(shown.curves.labels), _names(shown)
     rows = f"{count} records" if count > 1 else "one record"
-    about = f"{rows}; perturbed: {names}. Made by epsworth {origin.version} on {origin.made}."
-    return page_body("What is this epsilon worth?", about, parts, keys(len(shown.names)))
+    about = f"{rows}; perturbed: {names}."
+    return page_body("What is this epsilon worth?", about, parts, origin, keys(len(shown.names)))
 
 
 def _sure(shown: Shown) -> str:
@@ -93,17 +100,18 @@ def _names(shown: Shown) -> str:
     return ", ".join(isolated(name) for name in names[:MOST_NAMES]) + more
 
 
-def _decision(standing: Standing) -> str:
+def _decision(standing: Standing, around: Around | None) -> str:
     shown, point = standing.shown, standing.point
     if point is None:
         return decision(standing.sentence(), (), shown.found.feasible)
-    after = sure(observed(standing.total, standing.delta, PRIOR / 100))
+    after = share_up(observed(standing.total, standing.delta, PRIOR / 100))
     facts = (
         (show_up(standing.total), "ε per record", "total"),
         (standing.words()["lower"], "guaranteed probability that it is kept", "lower"),
-        (after, f"at most so sure is an observer, from {PRIOR} %", "after"),
+        (after, f"an attacker's certainty at most, from {PRIOR} %", "after"),
     )
-    return decision(standing.sentence(), facts, shown.found.feasible)
+    beside = "" if around is None else split_untaken(around)
+    return decision(standing.sentence(), facts, shown.found.feasible, beside)
 
 
 def _controls(standing: Standing) -> str:
@@ -138,16 +146,21 @@ def _curves(standing: Standing) -> str:
     thinned = f" {len(shown.at)} of {count} epsilons are shown." if len(shown.at) < count else ""
     ceiling = ""
     if limited(shown):
-        ceiling = " Dotted, for the worst record: the ceiling, more than which no mechanism can promise to every input."
+        ceiling = (
+            " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+        )
     told = (
-        "Lines are guaranteed; the truth lies in the band above each. Dashed across: what is asked for. Upright: the ε "
-        f"looked at.{ceiling} All bands hold together {_sure(shown)}.{thinned}"
+        "The dashed line across is what is asked for, the upright one the ε looked at."
+        f"{ceiling} All bands hold together {_sure(shown)}.{thinned}"
     )
     return section("curves", "How often the label is kept", f'{views}<p class="caption">{told}</p>')
 
 
 def _what(shown: Shown, view: View) -> str:
-    return f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record"
+    return (
+        f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the truth lies "
+        f"in the band above it, {_sure(shown)}."
+    )
 
 
 def _meaning(standing: Standing) -> str:
@@ -177,18 +190,15 @@ def _sureness(shown: Shown) -> str:
         for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
     ]
     points = points[:: max(1, len(points) // MOST_POINTS)]
-    rows = "".join(
-        f"<tr><th scope=row>{show_up(total)}<td>{f'right, δ = {show_up(delta)}' if delta else 'sure'}"
-        f"{''.join(f'<td>{sure(observed(total, delta, p / 100))}' for p in PRIORS)}"
+    rows = (
+        [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
+        + [share_up(observed(total, delta, p / 100)) for p in PRIORS]
         for delta, total in points
     )
-    heads = "".join(f"<th scope=col>from {p} %" for p in PRIORS)
+    heads = ["ε per record", "at most", *(f"from {p} %" for p in PRIORS)]
     told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
-    return (
-        '<details><summary>Numbers: how sure, or how often right, at most, by ε</summary><table class="data"><thead>'
-        f"<tr><th scope=col>ε per record<th scope=col>at most{heads}</thead><tbody>{rows}</tbody></table>"
-        f'<p class="caption">{told}</p></details>'
-    )
+    table = unfolded("how sure, or how often right, at most, by ε", heads, rows)
+    return f'{table}<p class="caption read">{told}</p>'
 
 
 def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
@@ -209,7 +219,14 @@ def _unprotected(shown: Shown, origin: Origin, held: Surroundings | None) -> str
         "<strong>This page is computed from raw records and is not private itself:</strong> show it to whom the table "
         "may be shown."
     )
-    return limits(raw, said, [*curves.notes, *(() if held is None else held.notes)])
+    notes = [*curves.notes, *(() if held is None else held.notes)]
+    return limits(raw, said, [_titled(note, curves.mechanisms) for note in notes])
+
+
+def _titled(note: str, mechanisms: Sequence[str]) -> str:
+    """Return a note with the title of the mechanism that it begins with."""
+    words, colon, rest = note.partition(": ")
+    return f"{mechanism_name(words)}{colon}{rest}" if words in mechanisms else note
 
 
 def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
@@ -226,7 +243,12 @@ def _origin(shown: Shown, origin: Origin, held: Surroundings | None) -> str:
     if held is not None:
         facts += [("Model", escaped(held.model))] if held.model else []
         facts += (
-            [("Declared" if held.declared else "Ranges, from the data", _ranges(held.domain))]
+            [
+                (
+                    "Ranges, declared public" if held.declared else "Ranges, taken from the table, not declared public",
+                    _ranges(held.domain),
+                )
+            ]
             if held.domain is not None
             else []
         )
@@ -268,7 +290,7 @@ def _downloads(
         )
         return downloads(origin, whole, holds, told)
     told = (
-        f"The policy is that of the recommendation, {isolated(choice.mechanism)} at ε = "
+        f"The policy is that of the recommendation, {isolated(mechanism_name(choice.mechanism))} at ε = "
         f"{show_up(choice.guarantee.epsilon)} per record, and does not follow the sliders; fingerprint "
         f'<code class="print">{policy.fingerprint}</code>.'
     )

@@ -81,6 +81,8 @@ class Tailored(Result):
         What a reader must know besides.
     rows : ndarray of int
         Which rows of the public table were held out.
+    public : bool
+        Whether it was declared that table and classifier are public.
 
     Examples
     --------
@@ -113,6 +115,7 @@ class Tailored(Result):
     asked: Asked
     weights: tuple[float, ...]
     rows: Indices
+    public: bool = False
 
     def stability(self, epsilons: ArrayLike, records: Any, *, y: ArrayLike | None = None) -> Curves:
         """Return how often labels of records stay, exactly, at many epsilons *per record*.
@@ -195,7 +198,7 @@ class Tailored(Result):
         """Return the JSON form, without the policy's tables: save these with ``policy.save``."""
         names = (
             "copied", "size", "agreement", "kept", "balanced", "ceiling", "constant", "certified", "records",
-            "confidence",
+            "confidence", "public",
         )  # fmt: skip
         return {
             "policy": self.policy.fingerprint,
@@ -340,7 +343,7 @@ def tailor(
     policy = Policy((), None, plan.tailoring(stated), _passing(plan, asking.asked))
     found = _judged(plan, policy, asking, held, parts.hold, confidence)
     told(1.0)
-    return found
+    return replace(found, public=public)
 
 
 def _passing(plan: Plan, asked: Asked) -> Pass:
