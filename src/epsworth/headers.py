@@ -15,6 +15,7 @@ _VALUE = re.compile(  # of a record: without letters, a number with its power or
     re.IGNORECASE,
 )
 _RENAMED = re.compile(r"_duplicated_\d+$")  # what polars adds to a name that stands twice
+NO_COLUMN = "perhaps its first line is no header: name the columns there"
 NO_HEADER = "its first line does not look like a header; give one"
 
 

@@ -121,7 +121,7 @@ def test_numbers_that_are_none_are_refused(table, terms, sentence):
 
 def test_without_a_unit_everybody_is_charged_for_every_row(table):
     receipt = perturb_file(POLICY, table, table.with_name("out.csv"))
-    assert "the ledger charges the run to everybody" in str(receipt)
+    assert "(--id): the ledger charges epsilon 100 to everybody" in str(receipt)
     assert float(Ledger().spent(["anybody"])[0]) == pytest.approx(50 * 2)
     again = perturb_file(POLICY, table, table.with_name("out2.csv"), again=True, max_rows_per_person=1)
     assert (again.times_before, again.epsilon_so_far) == (1, pytest.approx(4))

@@ -186,8 +186,10 @@ def test_records_with_a_member_that_nobody_named_are_refused():
             door(PLAIN, record)
     with pytest.raises(ValueError, match=BOTH):
         PLAIN.outcomes(record)
-    with pytest.raises(ValueError, match="a member that the policy does not name"):  # a name could be a raw value
+    with pytest.raises(ValueError, match="a member 'id' that the policy does not name; leave it out, or name it under"):
         PLAIN.client.perturb(record)
+    with pytest.raises(ValueError, match="a member that the policy does not name"):  # this could be a raw value
+        PLAIN.client.perturb({"63.7": 1} | record)
     with pytest.raises(Refusal, match="'id' is neither perturbed nor let pass"):
         read_objects([record], Settings(PLAIN, "http://localhost:9"))
 
@@ -335,3 +337,14 @@ def test_audits_and_pages_say_it():
     assert {check.name for check in audit.record} >= {"pass", "undeclared"}
     page = ew.reports.report(POLICY)
     assert "<bdi>id</bdi>, <bdi>city</bdi> are sent as they are; a column that the policy does not name" in page.html
+
+
+def test_a_first_line_that_is_a_record_is_not_shown(tmp_path):
+    (tmp_path / "in.csv").write_text("Ada,nurse,Paris\nBob,clerk,Rome\n")
+    for policy in (PLAIN, POLICY):
+        with pytest.raises(ValueError, match="perhaps its first line is no header") as told:
+            ew.perturb_file(policy, tmp_path / "in.csv", tmp_path / "out.csv")
+        assert "Ada" not in str(told.value)
+        with pytest.raises(ValueError, match="perhaps its first line is no header") as told:
+            ew.perturb(policy, pd.DataFrame({"Ada": ["Bob"], "nurse": ["clerk"]}))
+        assert "Ada" not in str(told.value)

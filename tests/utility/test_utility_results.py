@@ -143,3 +143,23 @@ def test_curves_draw_themselves_on_given_axes_or_new_ones(on):
 @pytest.mark.parametrize(("name", "bars"), [("recommendation", 1), ("drawn split", 2)])
 def test_choices_and_splits_draw_a_bar_each(name, bars):
     assert len(answer(name).plot().patches) == bars
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda d: d["stability"]["lower"][0][0].__setitem__(0, 9.0), "stability: bounds must lie between 0 and 1"),
+        (lambda d: d["stability"]["lower"][0][0].__setitem__(0, None), "bounds must lie between 0 and 1|NoneType"),
+        (lambda d: d["stability"]["upper"][0][0].__setitem__(0, 0.0), "stability: bounds must lie between 0 and 1"),
+        (lambda d: d["epsilons_per_record"].__setitem__(0, -1.0), "epsilons_per_record must be positive and increase"),
+        (lambda d: d["epsilons_per_record"].reverse(), "epsilons_per_record must be positive and increase"),
+        (lambda d: d["mechanisms"].__setitem__(1, d["mechanisms"][0]), "mechanisms names one twice"),
+    ],
+)
+def test_saved_bounds_that_are_none_are_refused(spoil, says):
+    curves = ew.stability(step, TABLE, sensitive=[0, 1], mechanisms=["pm", "krr:k=3"], epsilons=[1, 4], rng=0)
+    document = json.loads(json.dumps(curves.to_dict()))
+    assert ew.Curves.from_dict(document).mechanisms == ("pm", "krr:k=3")
+    spoil(document)
+    with pytest.raises(ValueError, match=f"damaged or incomplete .*({says})"):
+        ew.Curves.from_dict(document)

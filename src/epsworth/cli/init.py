@@ -56,7 +56,7 @@ def init(
     names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
     columns = [column(frame, name) for name in names]
     features = [
-        inputs.with_whole_numbers((_seen if draft else _asked)(name, one), one)
+        _with_gaps(inputs.with_whole_numbers((_seen if draft else _asked)(name, one), one), one)
         for name, one in zip(names, columns, strict=True)
     ]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
@@ -71,6 +71,15 @@ def init(
         )
     chosen = ",".join(map(str, names))
     show.suggest("utility", "MODEL", table, "-s", chosen, "--domain", output, why="what each epsilon keeps")
+
+
+def _with_gaps(feature: Feature, column: Any) -> Feature:
+    """Let a value that is public stand for gaps, where the column has some."""
+    from dataclasses import replace
+
+    from epsworth.utility.gaps import proposed
+
+    return replace(feature, missing=proposed(feature)) if feature.gaps(column.to_numpy()).any() else feature
 
 
 def _asked_names(columns: list[str]) -> list[str]:

@@ -134,6 +134,7 @@ def _check(given: Mapping[str, Any]) -> None:
         asking.check_study(given["study"], given["table"], given["domain_from_data"])
     if given["recheck"] and (given["policy"] is None or given["table"] is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
+    _check_policy_of_labels(given)
     view_asked(given["on"])
     check_choice(given["at_least"], given["of"], given["delta"], given["max_epsilon"], given["at_most_sure"])
 
@@ -234,16 +235,21 @@ def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
 
 
 def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
-    from epsworth.mechanisms.family import is_tailored
-    from epsworth.rounding import show_down
+    from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
+    from epsworth.rounding import show_down, show_up
 
     found, why = answer.found, "write what clients must run"
     if answer.policy is not None:
-        show.suggest("perturb", given["policy"], "people.csv", "released.csv", why="what every client runs")
+        show.suggest_perturb(given["policy"])
+    elif found.feasible and found.choice.mechanism == LABEL_RESPONSE:
+        pass  # no policy for clients without the model
     elif found.feasible and given["json"] is not None:
         show.suggest("recommend", given["json"], "--at-least", found.at_least, "--policy", "policy.toml", why=why)
     elif found.feasible:
         show.suggest(*show.again(), "--policy", "policy.toml", why=why)
+    elif answer.loaded is None and found.beyond is not None:
+        words = ("--at-least", found.at_least, "--max-epsilon", show_up(found.beyond.guarantee.epsilon))
+        show.suggest("recommend", given["source"], *words, why="what protects less")
     elif answer.loaded is not None and not any(map(is_tailored, answer.curves.mechanisms)):
         ranges = show.domain_words(given["domain"], given["missing"])
         asked = (given["source"], given["table"], "-s", ",".join(answer.curves.features), *ranges)
@@ -292,6 +298,17 @@ CHOICES = {
     *("source", "table", "verbose", "quiet", "at_least", "max_epsilon", "at_most_sure", "on", "of", "delta"),
     *("json", "plot", "policy", "passing", "report"),
 }  # fmt: skip
+
+
+def _check_policy_of_labels(given: Mapping[str, Any]) -> None:
+    """Refuse, before any work, a policy where the label is randomised, which no client can do without the model."""
+    from epsworth.mechanisms.family import LABEL_RESPONSE
+
+    if given["policy"] is not None and any(LABEL_RESPONSE in words.split(",") for words in given["mechanism"]):
+        raise ValueError(
+            f"--policy: {LABEL_RESPONSE} randomises the label where the model runs, and a policy is for clients "
+            "without it; leave it out of --mechanism, or drop --policy"
+        )
 
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:

@@ -193,6 +193,11 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
+def suggest_perturb(policy: object) -> None:
+    """Print how a policy is run."""
+    suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
+
+
 def again() -> list[str]:
     """Return the words of the command that is running."""
     return sys.argv[1:]

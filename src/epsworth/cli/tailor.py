@@ -160,7 +160,7 @@ def tailor(
         )  # fmt: skip
         return
     show.print_policy(policy, handed)
-    show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+    show.suggest_perturb(policy)
 
 
 def _print(made: Tailored, curves: Curves | None, *, declared: bool, verbose: bool, quiet: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
@@ -23,6 +24,7 @@ RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside")
 WORDS = ("categories", "missing", "outside")
 NUMBERS = (int, float, Decimal)
 MOST_FEATURES = 4096
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")  # of a column: what a message may show
 
 
 class NotPrivate(dict):  # type: ignore[type-arg]
@@ -202,7 +204,11 @@ class Client:
         looked_at: dict[str, Any] = {}
         for name in record:
             if type(name) is not str or name not in self._known:
-                raise ValueError("the record has a member that the policy does not name; leave it out")
+                named = f" {name!r}" if type(name) is str and NAME.fullmatch(name) else ""
+                raise ValueError(
+                    f"the record has a member{named} that the policy does not name; leave it out, or name it under "
+                    "pass.columns or pass.drop"
+                )
             value = None if name in self._dropped and name not in self._looked_at else record[name]
             if name in self._looked_at:
                 looked_at[name] = value

@@ -12,6 +12,7 @@ const WORD = 1n << 64n, PRECISION = 256n; // fraction bits of partial sums of e^
 const MOST_POINTS = 65536, MOST_FEATURES = 4096;
 const WIDE = 2 ** 900; // products of ends beyond it are taken of their 2^-32
 const ENTROPY = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // older Node has it there alone
+const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,39}$/; // of a column: what a message may show
 const WORDS_AT_ONCE = 8192; // more are refused by getRandomValues
 
 // A refusal: code says what was refused, for programs; message says it to people, and never shows a value.
@@ -924,7 +925,8 @@ export class Client {
     const passing = new Map(), raw = new Map(), lookedAt = new Map();
     for (const [name, value] of Object.entries(record)) {
       if (!this.#known.has(name)) // it could be a raw value
-        refuse("the record has a member that the policy does not name; leave it out", "unknown");
+        refuse(`the record has a member${NAME.test(name) ? ` '${name}'` : ""} that the policy does not name; leave it out, ` +
+          "or name it under pass.columns or pass.drop", "unknown");
       if (this.#lookedAt.has(name)) lookedAt.set(name, value);
       if (this.#perturbed.has(name)) raw.set(name, value);
       else if (this.#passed.has(name)) {

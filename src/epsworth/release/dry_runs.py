@@ -91,7 +91,9 @@ class DryRun(Result):
         if self.rows_left_out:
             rows += f"; {self.rows_left_out:,} more are left out"
         delta = f", delta {show_up(self.delta)}" if self.delta else ""
-        whom = "everybody, as no column says whose rows these are" if self.unit is None else "one person, at most"
+        whom = "one person, at most"
+        if self.unit is None:
+            whom = "everybody, as no column says whose rows these are (--id COLUMN)"
         charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
         facts = {
             "rows": rows,

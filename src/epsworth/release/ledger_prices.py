@@ -63,6 +63,11 @@ class Price:
         """
         caps = settled.cap, settled.delta_cap
         if any(cap is not None and common > cap for cap, common in zip(caps, alike, strict=True)):
+            if self.units is not None:
+                raise ValueError(
+                    "runs without unit= (--id) charged everybody more than this cap leaves; raise the cap, or take "
+                    "another ledger (ledger=)"
+                )
             raise ValueError(
                 "everybody would exceed the cap, as runs without units are charged for all of their rows"
                 f"{self._fitting(caps, alike)}; state unit= (--id) or max_rows_per_person=, or "

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from epsworth.headers import looks_like_header, shown_name
+from epsworth.headers import NO_COLUMN, looks_like_header, shown_name
 
 ENTRIES = ("columns", "drop", "text")
 
@@ -79,6 +79,8 @@ class Pass:
         """
         known = {*perturbed, *self.columns, *self.drop}
         unknown = [name for name in names if name not in known]
+        if unknown and len(unknown) == len(names):  # for want of a header they may be a record
+            raise ValueError(f"the policy does not name any of the table's columns; {NO_COLUMN}")
         if unknown and not looks_like_header(names):
             raise ValueError(f"the policy does not name the column {shown_name(unknown[0], names)}; leave it out")
         if unknown:

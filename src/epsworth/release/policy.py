@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -262,6 +262,10 @@ class Policy(Result):
         names = () if self.tailoring is None else self.tailoring.names
         told = TAILORED.format(names=", ".join(map(_one_line, names))) if names else ""
         return HEADER + told + packed(tomli_w.dumps(self._document()))
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Tell whether the policy names any of these columns."""
+        return not {*self.names, *self.passing.columns, *self.passing.drop}.isdisjoint(names)
 
     def for_clients(self) -> str:
         """Return the policy as devices read it: JSON with exact texts, and the integers that they prove anew.

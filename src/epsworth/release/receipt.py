@@ -109,7 +109,8 @@ class Receipt(Result):
     @property
     def _of_people(self) -> str:
         if self.unit is None:
-            return "No unit says whose rows these are: the ledger charges the run to everybody."
+            each = show_up(float_above(Fraction(self.epsilon) * (self.most or self.rows)))
+            return f"No unit says whose rows these are (--id): the ledger charges epsilon {each} to everybody."
         each = show_up(self._of_one)
         return f"{self.people} people ({self.unit}), at most {self.most} rows of one: epsilon {each} per person."
 

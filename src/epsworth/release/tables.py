@@ -15,7 +15,7 @@ from epsworth.arrays import Bools
 from epsworth.exact.entropy import SystemWords
 from epsworth.exact.testing import NotPrivate
 from epsworth.frames import as_frame, categories_of, is_categorical
-from epsworth.headers import shown_names
+from epsworth.headers import NO_COLUMN, shown_names
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import Column, Indices
@@ -251,7 +251,7 @@ class Perturbation:
         """
         for name in {**self.columns, **self.seen}:
             if name not in names:
-                given = shown_names(names)
+                given = shown_names(names) if self.policy.knows(names) else NO_COLUMN
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
         return self.kept(names)

@@ -366,6 +366,16 @@ class Curves(Result):
         rows = {len(row) for row in curves.guarantees}
         if not shape == held == (len(promised), *rows, len(curves.labels_possible)):
             raise ValueError(f"the bounds are of {shape} mechanisms, epsilons and records, all else of {held}")
+        if len(set(curves.mechanisms)) < held[0]:
+            raise ValueError("mechanisms names one twice")
+        if not (curves.epsilons > 0).all() or not (np.diff(curves.epsilons) > 0).all():
+            raise ValueError("epsilons_per_record must be positive and increase")
+        for of in QUANTITIES if curves.accuracy is not None else QUANTITIES[:1]:
+            every = curves.bounds(of)
+            pooled = every.pooled or Interval(every.lower, every.upper)
+            for lower, upper in ((every.lower, every.upper), (pooled.lower, pooled.upper)):
+                if not ((lower >= 0) & (lower <= upper) & (upper <= 1)).all():
+                    raise ValueError(f"{of}: bounds must lie between 0 and 1, the lower ones below the upper ones")
         return curves
 
     @classmethod

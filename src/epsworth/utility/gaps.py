@@ -78,7 +78,7 @@ def _place(row: int, table: str | Path | None) -> str:
 
 def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:
     """Propose what is public: the middle of the range, or a category."""
-    value = _written(_proposed(feature))
+    value = _written(proposed(feature))
     if table is None:
         return f'Add "missing": {value} to what the domain declares of {shown}, or drop them.'
     key = feature.name if BARE.fullmatch(feature.name) else f'"{feature.name}"'
@@ -86,7 +86,8 @@ def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:
     return f"Add `missing = {value}` under {section}, or drop them."
 
 
-def _proposed(feature: Feature) -> Any:
+def proposed(feature: Feature) -> Any:
+    """Return what may stand for gaps, from what is declared: the middle of a range, or the last category."""
     if feature.categories is not None:
         return feature.categories[-1]
     middle = feature.lower + (feature.upper - feature.lower) / 2

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
-from epsworth.mechanisms.family import is_tailored
+from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
 from epsworth.mechanisms.promise import CHECKED, INPUTS
 from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up
 from epsworth.utility.attacker import attacker, percent_sure, protection, row
@@ -85,6 +85,8 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     ]
     if choice.guarantee.notion != "pure":
         lines.append(row("promise", str(choice.guarantee)))
+    if choice.mechanism == LABEL_RESPONSE:
+        lines.append(row("where", "drawn where the model runs, such as a device that holds it: no policy"))
     lines += _unproven(asked, choice)
     if not choice.holds_above:
         lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
