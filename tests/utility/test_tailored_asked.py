@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
+from epsworth.classifiers import ClassifierError
 from epsworth.release.grids import Grid
 from epsworth.space import Feature
 from epsworth.tailoring.fitted_sums import Spread, whole
@@ -109,3 +111,14 @@ def test_epsilons_of_records_are_said_to_be_of_records(plane):
     X, _ = plane
     with pytest.raises(ValueError, match="per record"):
         made(plane).stability([1e9], X[:3])
+
+
+def test_what_a_model_says_of_a_record_is_not_shown():
+
+    def strict(rows):
+        raise ValueError("Found unknown categories ['SECRET77'] in column 'job' during transform")
+
+    X = pl.DataFrame({"age": [0.1, 0.9] * 20, "job": ["a", "SECRET77"] * 20})
+    with pytest.raises(ClassifierError, match=r"could not answer the public records: Found unknown") as told:
+        ew.tailor(strict, X, sensitive="age", epsilon=1, public=True)
+    assert "SECRET77" not in str(told.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from epsworth.release.grids import Grid
 
 TOGETHER = 1 << 16  # records that a classifier is asked about at once
 PIECE = 1 << 13  # the same where workers may share them
+VALUES = re.compile(r"\[.*\]|'[^']*'|\"[^\"]*\"")  # of records, in the words of a library
 Batch = tuple[Indices, Indices | None]  # rows, and places of their sensitive columns
 
 
@@ -81,7 +83,7 @@ class Asked:
         try:
             return classifier.labels(table)
         except (ClassifierError, ValueError, TypeError) as error:
-            told = (str(error).strip() or "no message").splitlines()[0]
+            told = VALUES.sub("...", (str(error).strip() or "no message").splitlines()[0])
             which = "records with values of the policy's grids in place" if placed else "the public records"
             raise ClassifierError(f"{classifier.name} could not answer {which}: {told}") from None
 
