@@ -1,4 +1,4 @@
-"""Categories that no row holds: a column that passes would carry them along, and with them other people's words."""
+"""What no row of a column that passes holds: categories, values under a gap, rows beside a slice."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+
+MASKED = ("IntegerArray", "FloatingArray", "BooleanArray")  # of pandas
 
 
 def check_categories(names: Iterable[str], frame: nw.DataFrame[Any]) -> None:
@@ -51,8 +54,7 @@ def without_unused(names: Sequence[str], frame: nw.DataFrame[Any]) -> nw.DataFra
     elif frame.implementation.is_pyarrow():
         places = {name: at for at, name in enumerate(native.column_names)}
         for at in map(places.__getitem__, names):
-            if _is_dictionary(native.schema.field(at).type):
-                native = native.set_column(at, native.schema.field(at), _of_arrow(native.column(at)))
+            native = native.set_column(at, native.schema.field(at), _of_arrow(native.column(at)))
     return nw.from_native(native, eager_only=True)
 
 
@@ -111,7 +113,10 @@ def _held(array: Any) -> Any:
     """Return an array of categories with those that it holds; None of one that has none."""
     if hasattr(array, "remove_unused_categories"):
         return array.remove_unused_categories()
-    if not _is_dictionary(getattr(array.dtype, "pyarrow_dtype", None)):
+    if type(array).__name__ in MASKED:
+        own = array.dtype.numpy_dtype
+        return type(array)(array.to_numpy(dtype=own, na_value=own.type(0)), np.asarray(array.isna()))
+    if not hasattr(array.dtype, "pyarrow_dtype"):
         return None
     import pyarrow as pa
 
@@ -120,9 +125,11 @@ def _held(array: Any) -> Any:
 
 
 def _of_arrow(column: Any) -> Any:
-    """Return a chunked array of one dictionary, of the entries that its rows point to."""
+    """Return a chunked array of what its rows hold; of categories one dictionary, of those that they point to."""
     import pyarrow as pa
 
+    if not _is_dictionary(column.type):
+        return column.take(pa.array(np.arange(len(column))))  # writes new buffers, with nothing under a gap
     chunks = column.unify_dictionaries().chunks
     if not chunks:
         return column

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from epsworth.release.placed import Placed
     from epsworth.release.policy import Policy
 
+LIBRARIES = ("builtins", "numpy", "decimal", "fractions", "datetime", "pandas")  # whose types hold one value
 PLAIN = (str, bool, np.bool_, numbers.Real, np.number)  # decimals are looked at apart: they are registered as no reals
 
 
 def check_plain(name: str, values: Iterable[Any]) -> None:
     """Refuse a column of objects that are not texts, numbers, truths or missing; the message shows no value."""
     for kind in {type(value) for value in values if not is_missing(value)}:
+        if kind.__module__.partition(".")[0] not in LIBRARIES:
+            raise ValueError(
+                f"{name}: the column holds values of a type of somebody's own, which may carry more than one number or "
+                "word; give plain ones"
+            )
         if not (issubclass(kind, PLAIN) or kind.__name__ == "Decimal") or issubclass(kind, np.complexfloating):
             raise ValueError(
                 f"{name}: the column holds something that is not a number or a word; give one number or word per record"

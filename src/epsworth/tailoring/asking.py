@@ -83,9 +83,8 @@ class Asked:
         try:
             return classifier.labels(table)
         except (ClassifierError, ValueError, TypeError) as error:
-            told = VALUES.sub("...", (str(error).strip() or "no message").splitlines()[0])
             which = "records with values of the policy's grids in place" if placed else "the public records"
-            raise ClassifierError(f"{classifier.name} could not answer {which}: {told}") from None
+            raise cannot_answer(classifier, which, error) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +104,12 @@ class _Answering:
     def read(self, batch: Batch, arrays: Arrays) -> list[NDArray[Any]]:
         """Return what was kept of a piece."""
         return [arrays[f"{number}"] for number in range(len(self.asked.classifiers))]
+
+
+def cannot_answer(classifier: Classifier, which: str, error: Exception) -> ClassifierError:
+    """Return the refusal of a classifier that fails; what it says of records is not shown."""
+    told = VALUES.sub("...", (str(error).strip() or "no message").splitlines()[0])
+    return ClassifierError(f"{classifier.name} could not answer {which}: {told}")
 
 
 class Codes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers import as_classifier
+from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.fingerprints import fingerprint
 from epsworth.classifiers.inputs import table_of
 from epsworth.exact.regions import MOST_REGIONS, checked_gain
@@ -17,7 +17,7 @@ from epsworth.numerals import as_float, exact_decimal, short, whole
 from epsworth.records import Records
 from epsworth.release.grids import Grid
 from epsworth.space import as_domain
-from epsworth.tailoring.asking import Asked
+from epsworth.tailoring.asking import Asked, cannot_answer
 from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
 from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
@@ -65,9 +65,16 @@ def asking_of(
     if y is not None:
         truth = true_labels(y, answer(every[0], records, np.arange(len(records))), every[0])[parts.known]
     worth = None if gain is None else checked_gain(gain)
-    marks = tuple(fingerprint(classifier, [grid.feature for grid in grids], known) for classifier in every)
+    marks = tuple(_mark(classifier, grids, known) for classifier in every)
     exactly = float(fidelity), bool(draw)
     return Asking(asked, weights, grids, wish, surrogate, cells, *exactly, truth, worth, marks), parts, held
+
+
+def _mark(classifier: Classifier, grids: Sequence[Grid], known: Records) -> str:
+    try:
+        return fingerprint(classifier, [grid.feature for grid in grids], known)
+    except (ValueError, TypeError) as error:
+        raise cannot_answer(classifier, "the public records", error) from None
 
 
 def _weighed(classifiers: Classifiers | None) -> list[tuple[Any, float]]:
