@@ -150,7 +150,7 @@ def test_nothing_on_standard_input_is_told(cli, monkeypatch):
 @pytest.mark.slow
 def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
     text = cli("utility", "model.skops", "table.csv", *BOX, "-m", "pm", "-e", "2,4", "-v").stdout
-    assert text.startswith("At epsilon 4 per record pm keeps most: at least ")
+    assert text.startswith("At epsilon 4 per record pm keeps at least ")
     assert re.search(r"attacker +50 % -> at most 98\.21 %", text)
     assert re.search(r"kept on average +ε=2 +ε=4", text)
     flat = " ".join(text.split())
@@ -259,3 +259,20 @@ def test_epsilons_that_are_none_get_one_sentence(cli, epsilon):
         told = cli(words[0], "model.skops", "table.csv", *BOX, *words[1:], code=2).stderr
         assert len(told.splitlines()) == 1, told
         assert "epsilon" in told or "total" in told
+
+
+def test_run_shows_what_was_kept_and_asks_nothing(cli, tmp_path):
+    asked = ("model.skops", "table.csv", *BOX, "-m", "pm", "-e", "1,4", "--seed", "1")
+    study, result, curves = (str(tmp_path / name) for name in ("study.toml", "result.json", "curves.json"))
+    said = cli("recommend", *asked, "--at-least", "0.6", "--study", study, "--json", curves).stdout
+    first = cli("run", study, "--output", result).stdout
+    again = cli("run", result, "--policy", str(tmp_path / "policy.toml")).stdout
+    verdict = said.splitlines()[:2]
+    assert first.splitlines()[:2] == again.splitlines()[:2] == verdict
+    assert ew.Policy.load(tmp_path / "policy.toml").total > 0
+    told = cli("run", curves).stdout
+    assert told.startswith("At epsilon 4 per record pm keeps at least ")
+    assert f"Next: epsworth recommend {curves} --at-least 0.9" in told
+    refused = cli("run", curves, "--policy", str(tmp_path / "other.toml"), code=2)
+    assert "holds no study; give it to epsworth recommend or report" in refused.stderr
+    assert not (tmp_path / "other.toml").exists()

@@ -229,7 +229,7 @@ def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
         wish = found.at_least
         kept = "" if lower >= wish else f", which is less than the {wish:g} that was wanted: raise epsilon"
         out.print(f"What clients release under it: at least {round_down(lower):g}{kept}.")
-    elif answer.policy is not None:
+    elif answer.policy is not None and given["verbose"]:
         out.print(found.as_released)
     _suggest(answer, given)
 

@@ -19,7 +19,7 @@ CHANGED = 1  # exit status
 
 
 def run(
-    study: Annotated[Path, typer.Argument(help="The question, as docs/studies.md describes it.", metavar="STUDY.toml")],
+    study: Annotated[Path, typer.Argument(help="The question; or a result that was kept, .json.", metavar="STUDY.toml")],
     output: Annotated[
         str | None,
         typer.Option(
@@ -62,6 +62,9 @@ def run(
     options.check_resume(resume)
     options.check_page(report)
     options.check_policy_out(policy, False)
+    if study.suffix.lower() == ".json":
+        _show_again(study, output, policy, plot, report, verbose)
+        return
     asked = Study.load(study)
     files = asked.files
     outputs = {"--output": output, "--report": report, "--plot": plot, "--policy": policy, "--resume": resume}
@@ -81,6 +84,30 @@ def run(
     if not told:
         _tell(found, study, output, policy, verbose)
     leave_if(found.curves.stopped and going.interrupted)
+
+
+def _show_again(
+    source: Path, output: str | None, policy: Path | None, plot: Path | None, report: Path | None, verbose: bool
+) -> None:
+    """Print and write what a kept result holds; nothing is asked."""
+    from epsworth.documents import read_json
+    from epsworth.files import RESULT_BYTES, reading
+    from epsworth.studies.result import StudyResult, curves_of_file, is_study_result
+
+    with reading(source, "result file", most=RESULT_BYTES) as content:
+        study = is_study_result(read_json(content))
+    if not study:
+        if any(one is not None for one in (output, policy, plot, report)):
+            raise ValueError(f"{source} holds no study; give it to epsworth recommend or report, which write")
+        curves = curves_of_file(source)[0]
+        show.print_kept(curves, (), verbose)
+        show.suggest("recommend", source, "--at-least", "0.9", why="the least epsilon that keeps 90 % of the labels")
+        return
+    found = StudyResult.load(source)
+    told = show.told(output, found.to_dict)
+    _write(found, policy, plot, report)
+    if not told:
+        _tell(found, source, output, policy, verbose)
 
 
 def _refuse_beside_check(given: Mapping[str, object]) -> None:

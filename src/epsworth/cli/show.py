@@ -180,9 +180,9 @@ def meanings(curves: Curves) -> list[str]:
 
 def print_policy(path: Path, policy: Policy) -> None:
     """Say where the policy is, and what becomes of the columns that it does not perturb."""
-    console().print(f"Policy for clients: {path}; {policy.passing}.", markup=False, soft_wrap=True)
-    if whole := [rule.feature.name for rule in policy.rules if rule.feature.integer]:
-        console().print(f"Released as whole numbers: {', '.join(whole)}.", markup=False, soft_wrap=True)
+    whole = [rule.feature.name for rule in policy.rules if rule.feature.integer]
+    told = f"; released as whole numbers: {', '.join(whole)}" if whole else ""
+    console(SCREEN).print(f"Policy for clients: {path}; {policy.passing}{told}.", markup=False)
 
 
 def suggest(*words: object, why: str) -> None:
