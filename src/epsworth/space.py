@@ -180,7 +180,9 @@ class Feature:
         outside = missing | (natural < self.lower) | (natural > self.upper)
         if outside.any():
             row = int(np.argmax(outside))
+            others = int(np.count_nonzero(missing if missing[row] else outside & ~missing)) - 1
             what = "the value is missing (NaN)" if missing[row] else "the value lies outside"
+            what += f", as in {others:,} more of {len(natural):,} rows" if others else ""
             remedy = (
                 "declare what stands for it (missing)" if missing[row] else "clip it, or declare a wider public range"
             )

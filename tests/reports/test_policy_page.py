@@ -173,3 +173,9 @@ def test_tailor_writes_its_page(cli, tmp_path, monkeypatch):
     read = Read((tmp_path / "t.html").read_text())
     assert ew.Policy.from_toml(read.numbers["policy"]) == ew.Policy.load(tmp_path / "p.toml")
     assert "epsworth tailor m.skops" in read.text
+
+
+@pytest.mark.parametrize(("epsilon", "good"), [(4, True), (4.01, False), (12, False)])
+def test_a_policy_is_green_only_where_a_recommendation_would_accept_it(epsilon, good):
+    page = ew.reports.report(ew.Policy.of("pm", epsilon, {"age": (0, 100)})).html
+    assert ('class="decision no"' not in page) is good

@@ -19,7 +19,7 @@ CHANGED = 1  # exit status
 
 
 def run(
-    study: Annotated[Path, typer.Argument(help="The question; or a result that was kept, .json.", metavar="STUDY.toml")],
+    study: Annotated[Path, typer.Argument(help="The question, or a kept result (.json).", metavar="STUDY.toml")],
     output: Annotated[
         str | None,
         typer.Option(

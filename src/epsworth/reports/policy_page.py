@@ -32,7 +32,7 @@ from epsworth.reports.parts import (
     unfolded,
 )
 from epsworth.reports.plain import plain_page, size
-from epsworth.reports.sentences import observed
+from epsworth.reports.sentences import observed, protects
 from epsworth.rounding import show_up
 from epsworth.space import Feature
 
@@ -82,7 +82,7 @@ def _decision(policy: Policy) -> str:
         (str(count), "perturbed features", "features"),
     ]
     told.append((after, "an attacker's certainty at most, from 50 %", "after"))
-    return decision(sentence, told, good=True)
+    return decision(sentence, told, good=protects(promise.epsilon, promise.delta))
 
 
 def _rules(policy: Policy) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from epsworth.reports.numbers import SUBJECTS, Shown, View, share_up, units
 from epsworth.results import how_sure
 from epsworth.rounding import show_down, show_up
+from epsworth.utility.choice import MAX_EPSILON
 
 POINT = "ε\u00a0=\u00a0{total} per record"
 PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
@@ -79,6 +80,11 @@ def percent(whole: int, digits: int) -> str:
     text = str(whole).rjust(digits - 1, "0")
     cut = len(text) - (digits - 2)
     return f"{text[:cut]}.{text[cut:]}\u00a0%"
+
+
+def protects(total: float, delta: float = 0.0) -> bool:
+    """Tell whether a promise per record protects enough to be called good: what a recommendation accepts by default."""
+    return observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5)
 
 
 def observed(total: float, delta: float, prior: float) -> float:

@@ -26,7 +26,7 @@ from epsworth.reports.parts import (
     unfolded,
 )
 from epsworth.reports.plain import plain_page
-from epsworth.reports.sentences import observed
+from epsworth.reports.sentences import observed, protects
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
@@ -93,7 +93,7 @@ def _decision(made: Held) -> str:
         f"{share_down(low)}, {_how_sure(made)}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
-    return decision(sentence, facts, good=True)
+    return decision(sentence, facts, good=protects(made.number("epsilon_per_record")))
 
 
 def _how_sure(made: Held) -> str:
