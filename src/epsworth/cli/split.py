@@ -71,7 +71,7 @@ def split(
     out.print("The split was chosen on these rows: they must be public, or stand for others.")
     if policy is not None:
         show.print_policy(policy, handed)
-        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+        show.suggest_perturb(policy)
     else:
         show.suggest(
             "split", model, table, "-s", ",".join(found.features),

@@ -84,7 +84,7 @@ def utility(
         leave_if(interrupted)
         return
     if policy is not None:
-        show.suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs")
+        show.suggest_perturb(policy)
     else:
         saved = json if parts is None else parts
         ranges = show.domain_words(domain, context.params["missing"])
