@@ -282,3 +282,18 @@ def test_any_target_has_a_page(target):
     told = Read(page.html).numbers
     assert told["target"] / 10 ** told["digits"] >= target * (1 - 1e-15)
     assert told["digits"] <= 18
+
+
+def test_records_of_a_run_that_ended_early_are_not_said_to_keep_nothing():
+    whole = ew.stability(
+        lambda rows: rows[:, 0] > 0.5, np.random.default_rng(0).random((40, 2)), sensitive=[0, 1],
+        mechanisms=["pm", "krr:k=5"], epsilons=[1, 4], rng=0,
+    )  # fmt: skip
+    lower, upper = whole.lower.copy(), whole.upper.copy()
+    lower[:, :, 7], upper[:, :, 7] = 0.0, 1.0
+    ended = replace(whole, stability=replace(whole.stability, lower=lower, upper=upper), stopped=True)
+    for curves, told in ((whole, True), (ended, False)):
+        page = ew.reports.report(curves, at_least=0.6).html
+        assert ("What shares of the records keep at least." in page) is told
+        assert ("single records are not known" not in page) is told
+        assert ("Which groups are served worst" in page) is told

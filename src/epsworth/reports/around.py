@@ -107,7 +107,7 @@ class Around:
 def groups(standing: Standing, held: Surroundings | None) -> str:
     """Return which groups of records are guaranteed least at the point that the page opens with."""
     shown, point = standing.shown, standing.point
-    if point is None:
+    if point is None or shown.unfinished:
         return ""
     m, e = point
     kinds, numbers = numbered(list(shown.curves.labels))

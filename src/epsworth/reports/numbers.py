@@ -278,6 +278,12 @@ class Shown:
         return [e if inside[m, e] else None for m, e in enumerate(best)]
 
     @cached_property
+    def unfinished(self) -> bool:
+        """Whether nothing is known of some record, as the run ended before."""
+        bounds = self.curves.stability
+        return bool(((bounds.lower <= 0) & (bounds.upper >= 1)).any())
+
+    @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the script reads."""
         digits = self.digits

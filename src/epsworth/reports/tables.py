@@ -95,6 +95,11 @@ def _population(shown: Shown, view: View, m: int, e: int) -> str:
 def records(standing: Standing) -> str:
     """Return how the records differ: what shares of them keep, and who keeps least."""
     shown, point = standing.shown, standing.point or (0, 0)
+    if shown.unfinished:
+        said = (
+            "The run ended before every record was answered: the average is bounded, and single records are not known."
+        )
+        return section("records", "How the records are served", f'<p class="caption">{said}</p>')
     numbers, view, (m, e) = shown.numbers, standing.view, point
     worst = next(one["lower"] for one in numbers["views"] if one["of"] == view.of and one["worst"])
     rows = "".join(
