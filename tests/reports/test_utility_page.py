@@ -292,8 +292,8 @@ def test_records_of_a_run_that_ended_early_are_not_said_to_keep_nothing():
     lower, upper = whole.lower.copy(), whole.upper.copy()
     lower[:, :, 7], upper[:, :, 7] = 0.0, 1.0
     ended = replace(whole, stability=replace(whole.stability, lower=lower, upper=upper), stopped=True)
-    for curves, told in ((whole, True), (ended, False)):
-        page = ew.reports.report(curves, at_least=0.6).html
+    for found, told in ((whole, True), (ended, False)):
+        page = ew.reports.report(found, at_least=0.6).html
         assert ("What shares of the records keep at least." in page) is told
         assert ("single records are not known" not in page) is told
         assert ("Which groups are served worst" in page) is told
