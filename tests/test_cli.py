@@ -255,7 +255,11 @@ def test_domain_from_data_warns(cli):
 @pytest.mark.cases(1)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
-    code, out, err = cli("utility", *QUESTION, *words)
+    asked = list(QUESTION)
+    for option in {"--target", "--domain", "--tolerance"} & set(words):
+        at = asked.index(option)
+        del asked[at : at + 2]
+    code, out, err = cli("utility", *asked, *words)
     assert code == 2
     assert out == ""
     assert message in err
@@ -323,11 +327,10 @@ def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [("nope",), ("utility",), ("utility", "--nope"), ()])
-def test_wrong_words_show_the_usage_and_status_2(cli, words):
-    code, out, err = cli(*words)
-    assert code == 2
-    assert "Usage: epsworth" in out + err
+def test_no_words_show_the_usage_and_status_2(cli):
+    code, out, err = cli()
+    assert (code, out) == (2, "")
+    assert "Usage: epsworth" in err
 
 
 @pytest.mark.parametrize("command", ["", "demo", "utility", "recommend", "mechanisms"])
