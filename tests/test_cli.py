@@ -311,7 +311,7 @@ def test_a_model_that_fails_on_one_row(cli, place):
         (("recommend", *QUESTION, "--on", "999"), "there is no record 999; the table holds records 0 to 19"),
         (("recommend", *QUESTION, "--of", "speed"), "--of must be stability or accuracy"),
         (("recommend", "model.skops", "table.csv", "-s", "age", "--of", "accuracy"), "name their column with --target"),
-        (("recommend", *QUESTION, "--delta", "nan"), "--delta must lie in [0, 1]"),
+        (("recommend", *QUESTION, "--delta", "nan"), "--delta must lie in [0, 1)"),
         (("recommend", "c.json", "-m", "pm"), "--mechanism asks a new question, but saved curves were given"),
         (("recommend", "list.json"), "this is not an epsworth-curves-1 document"),
         (("mechanisms", "--at", "3"), "--at must lie in [0, 1]"),

@@ -53,6 +53,13 @@ class Shell(typer.Typer):
         return super().command(name, cls=Command, **settings)
 
 
+def checked_jobs(jobs: int | None) -> int | None:
+    """Return a number of workers; refuse what is none."""
+    if jobs == 0:
+        raise ValueError("--jobs must be a number of workers, or -1 for all cores, got 0")
+    return jobs
+
+
 @contextmanager
 def _in_one_sentence(command: Any, ctx: Any, args: list[str]) -> Iterator[None]:
     """Refuse options that are given twice, and say what the parser refuses in a sentence of our own."""

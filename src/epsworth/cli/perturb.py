@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, parsing, show
 from epsworth.cli.running import connections_may_break
 
 if TYPE_CHECKING:
@@ -32,7 +32,12 @@ def perturb(
         str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
     ] = None,
     sep: options.Sep = ",",
-    jobs: Annotated[int, typer.Option(help="Processes that perturb parts of a CSV or JSON file side by side.")] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Processes that perturb parts of a CSV or JSON file side by side.", callback=parsing.checked_jobs
+        ),
+    ] = 1,
     workers: Annotated[int, typer.Option(help="Processes that perturb files of a folder side by side.")] = 1,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers perturb them (tcp://host:port).")
