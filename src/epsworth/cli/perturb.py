@@ -58,6 +58,7 @@ def perturb(
     from epsworth.files import OutputError, check_distinct, check_writable
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
     from epsworth.release.released_folder import check_apart
+    from epsworth.release.streams import kind_of_ends
 
     terms = {
         "unit": unit,
@@ -72,6 +73,8 @@ def perturb(
     if many:
         check_apart(source, destination, ledger)
     rules = Policy.load(policy)
+    if not many and kind is None:
+        kind_of_ends(source, destination, None)  # before a ledger is made
     if dry_run:
         _print_dry_run(rules, source, destination, receipt, {"kind": kind, "sep": sep} | terms)
         return
