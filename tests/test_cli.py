@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from skops import io
 
+from command_lines import changed
 from epsworth.studies.inputs import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -255,11 +256,7 @@ def test_domain_from_data_warns(cli):
 @pytest.mark.cases(1)
 def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message):
     before = sorted(os.listdir(place))
-    asked = list(QUESTION)
-    for option in {"--target", "--domain", "--tolerance"} & set(words):
-        at = asked.index(option)
-        del asked[at : at + 2]
-    code, out, err = cli("utility", *asked, *words)
+    code, out, err = cli("utility", *changed(QUESTION, words))
     assert code == 2
     assert out == ""
     assert message in err
