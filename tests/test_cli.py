@@ -326,8 +326,8 @@ def test_bad_wishes_end_in_one_sentence_and_status_2(cli, words, message):
 
 def test_no_words_show_the_usage_and_status_2(cli):
     code, out, err = cli()
-    assert (code, out) == (2, "")
-    assert "Usage: epsworth" in err
+    assert code == 2
+    assert "Usage: epsworth" in out + err
 
 
 @pytest.mark.parametrize("command", ["", "demo", "utility", "recommend", "mechanisms"])
@@ -428,7 +428,7 @@ def test_grid_points_on_the_edge_of_the_shown_box_count(cli):
 
 @pytest.mark.slow
 def test_engines_can_be_chosen_and_the_heuristic_is_labelled(cli):
-    short = ("-m", "pm", "-e", "2", "--tolerance", "0.05")
+    short = ("-m", "pm", "-e", "2")
     model, table, *options = QUESTION
     for method in ("lattice", "sampled"):
         code, out, _ = cli("utility", model, table, *options, *short, "--method", method, "-v")
