@@ -61,7 +61,9 @@ def reading(path: str | Path, what: str, *, most: int | None = None) -> Iterator
         yield path.read_bytes() if most is None else _read_at_most(path, most)
     except OSError as error:
         raise ValueError(f"cannot read the {what} {path}: {error.strerror}; check the path") from None
-    except ValueError as error:  # the decoders' own errors, too
+    except UnicodeDecodeError:
+        raise ValueError(f"{what} {path}: is not UTF-8 text; convert it to UTF-8 first") from None
+    except ValueError as error:
         raise ValueError(f"{what} {path}: {error}") from None
 
 

@@ -139,7 +139,11 @@ def test_an_edit_that_cannot_be_is_one_sentence_and_changes_nothing(cli, place):
         ((), "no column is named; give those that pass, such as a,b, or --drop c"),
         (("age",), "pass: 'age' is perturbed by the policy"),
         (("--drop", "bmi"), "pass: 'bmi' is perturbed by the policy"),
-        (("--text", "age"), "pass: 'age' is perturbed by the policy"),
+        (("--text", "age"), "text: 'age' is not among the columns that pass"),
+        (("--text", "note"), "text: 'note' is not among the columns that pass"),
+        (("a,a",), "pass: the column 'a' stands twice; keep one"),
+        (("b", "--drop", "b"), "pass: the column 'b' stands twice; keep one"),
+        (("zone", "--text", "zone,zone"), "text: the column 'zone' stands twice; keep one"),
     ):
         code, _, err = cli("policy", "pass", "policy.toml", *words)
         assert (code, says in err) == (2, True), err
@@ -149,6 +153,19 @@ def test_an_edit_that_cannot_be_is_one_sentence_and_changes_nothing(cli, place):
         assert cli("policy", "show", name)[0] == 2
     assert cli("policy", "pass", "policy.toml", "zone")[0] == 0
     assert (place / "policy.toml").read_bytes() == before  # it passes already
+
+
+def test_text_never_lets_a_dropped_column_pass(cli, place):
+    assert cli("recommend", *QUESTION, "-e", "4", "--at-least", ".5", "-m", "pm", "--policy", "policy.toml")[0] == 0
+    assert cli("policy", "pass", "policy.toml", "zone", "--drop", "name")[0] == 0
+    before = (place / "policy.toml").read_bytes()
+    code, _, err = cli("policy", "pass", "policy.toml", "--text", "name")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "text: 'name' is left out" in err
+    assert "to let it pass, name it among the columns as well" in err
+    assert (place / "policy.toml").read_bytes() == before
+    assert cli("policy", "pass", "policy.toml", "name", "--text", "name,zone")[0] == 0
+    assert 'text = [\n    "name",\n    "zone",\n]' in (place / "policy.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_epsilons_are_kept_by_their_texts(numbers):
         ({"at_least": "true"}, "at_least must lie in (0, 1], got True"),
         ({"confidence": "1"}, "confidence must lie strictly between 0 and 1, got 1"),
         ({"tolerance": "0.5"}, "tolerance must lie strictly between 0 and 0.5, got 0.5"),
-        ({"delta": "-1"}, "delta must lie in [0, 1], got -1"),
+        ({"delta": "-1"}, "delta must lie in [0, 1), got -1"),
         ({"on": '"best"'}, "on must be 'average', 'worst' or a record number from 0, got 'best'"),
         ({"on": "-1"}, "on must be a whole number of at least 0, got -1"),
         ({"of": '"accuracy"'}, "of is 'accuracy', which needs true labels; name their column as target"),

@@ -120,6 +120,10 @@ def _load_skops(path: Path, trust: bool | set[str]) -> Any:
                 check_trees(model)
     except (ArchiveError, TreeError) as error:
         raise ValueError(f"the model {path} {error}; pass --trust if you made it yourself") from None
+    except zipfile.BadZipFile:
+        raise ValueError(
+            f"the model {path} is not a skops file, or not a whole one; save it with skops.io.dump"
+        ) from None
     except Exception as error:
         raise ValueError(
             f"the model {path} is not a skops file, or not a whole one: {_first_line(error)}; "

@@ -25,6 +25,7 @@ from epsworth.cli import (
     mechanisms,
     noise,
     options,
+    parsing,
     perturb,
     policy,
     predict,
@@ -43,7 +44,7 @@ from epsworth.cli.running import INTERRUPTED, heed_stops, was_stopped
 from epsworth.cli.trust import spelt_out
 from epsworth.refusals import raised_in
 
-app = typer.Typer(
+app = parsing.Shell(
     name="epsworth",
     help="What is an epsilon worth? Which privacy mechanism, at which epsilon, keeps the result useful.",
     no_args_is_help=True,

@@ -14,6 +14,7 @@ from epsworth.cli import services
 from epsworth.cli.options import DEADLINE, split_commas, workers
 from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import (
+    check_column,
     check_gaps_of,
     check_row,
     column_named,
@@ -90,6 +91,8 @@ class Inputs:
         asked = as_classifier(classifier(model, given))
         frame, truth = read_records(table, asked, declared, given["target"], policy=clients, sep=given["sep"])
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
+        for name in split_commas(given.get("passing") or [], frame.columns):
+            check_column(name, [*frame.columns, *([given["target"]] if given["target"] else [])], "--pass")
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
         declared = with_gaps(declared, given.get("missing"), names, frame.columns, given["domain"])

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, parsing, show
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
 from epsworth.extras import needed
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
-app = typer.Typer(
+app = parsing.Shell(
     help="Learn from reports that are private when they leave.",
     no_args_is_help=True,
     rich_markup_mode="rich",

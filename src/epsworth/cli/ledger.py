@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, parsing, show
 
 if TYPE_CHECKING:
     from epsworth.release.ledger import Ledger
 
-app = typer.Typer(
+app = parsing.Shell(
     help="Tell what left already, by person and by run.",
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -125,4 +125,6 @@ def _width(text: str) -> float | tuple[float, float]:
         parts = []
     if len(parts) not in (1, 2):
         raise ValueError(f"--within must be a number, or LOW,HIGH for a fixed region, got {text!r}")
+    if len(parts) == 1 and not 0 < parts[0] < inf:
+        raise ValueError(f"--within must be positive and finite, got {text!r}")
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from epsworth.cli import services
+from epsworth.cli import parsing, services
 from epsworth.cli.panels import panel_of
 from epsworth.cli.trust import trusted
 from epsworth.numerals import fits
@@ -144,7 +144,7 @@ MaxEpsilon = Annotated[
 AtMostSure = Annotated[
     float | None, typer.Option(help="The same by how sure an attacker may get of one of two values, such as 0.9.")
 ]
-Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.")]
+Jobs = Annotated[int | None, typer.Option(help="Workers; -1 for all cores.", callback=parsing.checked_jobs)]
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers do the work (tcp://host:port); see --jobs."),
@@ -319,14 +319,10 @@ def split_commas(words: list[str], whole: Container[str] = ()) -> list[str]:
 @contextmanager
 def workers(jobs: int | None, cluster: str | None) -> Iterator[int | None]:
     """Yield the ``n_jobs`` of --jobs; all that runs through `epsworth.parallel` within goes to --cluster's workers."""
-    from epsworth.parallel import check_n_jobs, on_cluster
+    from epsworth.parallel import on_cluster
 
     if jobs is not None and cluster is not None:
         raise ValueError("--jobs and --cluster each say where the work is done; give one of them")
-    try:
-        check_n_jobs(jobs)
-    except ValueError:
-        raise ValueError(f"--jobs must be a number of workers, or -1 for all cores, got {jobs}") from None
     with on_cluster(cluster):
         yield jobs
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, parsing, show
 from epsworth.cli.running import connections_may_break
 
 if TYPE_CHECKING:
@@ -32,7 +32,12 @@ def perturb(
         str | None, typer.Option("--format", help="csv or jsonl, where both ends are standard streams.")
     ] = None,
     sep: options.Sep = ",",
-    jobs: Annotated[int, typer.Option(help="Processes that perturb parts of a CSV or JSON file side by side.")] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Processes that perturb parts of a CSV or JSON file side by side.", callback=parsing.checked_jobs
+        ),
+    ] = 1,
     workers: Annotated[int, typer.Option(help="Processes that perturb files of a folder side by side.")] = 1,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers perturb them (tcp://host:port).")
@@ -53,6 +58,7 @@ def perturb(
     from epsworth.files import OutputError, check_distinct, check_writable
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
     from epsworth.release.released_folder import check_apart
+    from epsworth.release.streams import kind_of_ends
 
     terms = {
         "unit": unit,
@@ -67,6 +73,8 @@ def perturb(
     if many:
         check_apart(source, destination, ledger)
     rules = Policy.load(policy)
+    if not many and kind is None:
+        kind_of_ends(source, destination, None)  # before a ledger is made
     if dry_run:
         _print_dry_run(rules, source, destination, receipt, {"kind": kind, "sep": sep} | terms)
         return

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
+from epsworth.cli import options, parsing, show
 
-app = typer.Typer(
+app = parsing.Shell(
     help="Read a policy, and say which columns it lets pass.", no_args_is_help=True, rich_markup_mode="rich"
 )
 
@@ -28,7 +28,9 @@ def pass_columns(
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", help="Columns that pass, and may hold commas and quotes in CSV: comments, addresses."),
+        typer.Option(
+            "--text", help="Of the columns that pass: those whose fields may hold commas and quotes in CSV (comments)."
+        ),
     ] = None,
 ) -> None:
     """Let columns pass, or leave them out.

@@ -284,8 +284,8 @@ def check_choice(
         raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
     if of not in ("stability", "accuracy"):
         raise ValueError(f"--of must be stability or accuracy, got {of!r}")
-    if delta is not None and not 0 <= delta <= 1:
-        raise ValueError(f"--delta must lie in [0, 1], got {delta:g}")
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(f"--delta must lie in [0, 1), got {delta:g}; without it any is accepted")
     if max_epsilon is not None and at_most_sure is not None:
         raise ValueError("--max-epsilon and --at-most-sure are two ways to say one thing; keep one")
     if max_epsilon is not None and not 0 < max_epsilon < math.inf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -40,6 +41,8 @@ def split(
     options.check_outputs(json, plot, policy)
     options.check_policy_out(policy, domain_from_data)
     columns = options.passing_columns(passing, policy)
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"--epsilon must be positive and finite, got {epsilon:g}")
     if on not in ("average", "worst"):
         raise ValueError(f"--on must be average or worst, got {on!r}")
     asked = asking.Inputs.of(context.params, model, table)

@@ -75,10 +75,14 @@ def substitutes(
     of = {feature.name: feature for feature in features if option == "--missing" or feature.categories is not None}
     named: dict[str | int, Any] = {}
     general: list[str] = []
+    values = {str(category) for feature in features for category in feature.categories or ()}
     for word in words:
         name = next((feature.name for feature in features if word.startswith(f"{feature.name}=")), None)
         if name is None and (other := next((one for one in columns if word.startswith(f"{one}=")), None)):
             raise ValueError(f"{option} {word}: {other} is not perturbed, so the model gets its gaps; leave it out")
+        if name is None and "=" in word and word not in values:
+            told = ", ".join(feature.name for feature in features)
+            raise ValueError(f"{option} {word}: {word.partition('=')[0]} is not perturbed; NAME is one of {told}")
         if name is None:
             general.append(word)
         elif name in named:

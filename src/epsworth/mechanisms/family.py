@@ -65,7 +65,9 @@ def parse(words: str) -> Words:
         raise TypeError(
             f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
         )
-    name, _, tail = words.partition(":")
+    name, colon, tail = words.partition(":")
+    if colon and not tail:
+        raise ValueError(f"mechanism {words!r}: no option follows the colon; leave it off, or add one, as in krr:k=11")
     pairs = [_option(words, part) for part in tail.split(",")] if tail else []
     options = dict(pairs)
     if len(options) < len(pairs):

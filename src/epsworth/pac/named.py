@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from epsworth.numerals import short
+
 LABELLED = ("linear_svm", "logistic", "ridge_classifier", "forest", "linear_regression", "ridge")
+REFUSED = re.compile(r"The '(?P<parameter>\w+)' parameter of \w+ must be (?P<allowed>.*?)\. Got ")  # of scikit-learn
 NAMES = ("mean", "kmeans", "pca", *LABELLED)
 
 
@@ -29,7 +33,22 @@ def named(name: str, settings: Sequence[str] = ()) -> Any:
     unknown = given.keys() - estimator.get_params().keys()
     if unknown:
         raise ValueError(f"{name} has no parameter {min(unknown)!r}; it has {', '.join(estimator.get_params())}")
-    return estimator.set_params(**given)
+    _check_settings(name, estimator.set_params(**given), given)
+    return estimator
+
+
+def _check_settings(name: str, estimator: Any, given: dict[str, Any]) -> None:
+    """Refuse, before any work, a value that a parameter cannot have."""
+    if not hasattr(estimator, "_parameter_constraints"):
+        return
+    try:
+        estimator._validate_params()
+    except ValueError as error:
+        found = REFUSED.match(str(error))
+        if found is None or found["parameter"] not in given:
+            raise
+        word = found["parameter"]
+        raise ValueError(f"--set {word}: {name} takes {found['allowed']} for it, got {short(given[word])}") from None
 
 
 def _factories() -> dict[str, Callable[[], Any]]:

@@ -93,7 +93,14 @@ class Pass:
         return [name for name in names if name not in dropped]
 
     def edited(self, columns: Sequence[str] = (), drop: Sequence[str] = (), text: Sequence[str] = ()) -> Pass:
-        """Return the same with more columns; one that is named on another side changes to it.
+        """Return the same with more columns; one that passes and is dropped now, or the reverse, changes sides.
+
+        ``text`` lets no column pass: it says of those that do what their fields may hold.
+
+        Raises
+        ------
+        ValueError
+            If a name is given twice or on both sides, or ``text`` names a column that does not pass.
 
         Examples
         --------
@@ -101,8 +108,18 @@ class Pass:
         >>> Pass(("id", "zip")).edited(["note"], drop=["id"], text=["note"])
         Pass(columns=('zip', 'note'), drop=('id',), text=('note',))
         """
-        passed = [name for name in (*self.columns, *columns, *text) if name not in drop]
-        left_out = [name for name in (*self.drop, *drop) if name not in (*columns, *text)]
+        Pass(tuple(columns), tuple(drop))  # refuses a name that is given twice
+        passed = [name for name in (*self.columns, *columns) if name not in drop]
+        left_out = [name for name in (*self.drop, *drop) if name not in columns]
+        for name in text:
+            if name not in passed:
+                now = "is left out" if name in left_out else "is not among the columns that pass"
+                raise ValueError(
+                    f"text: {name!r} {now}, and text only says of one that passes that its fields may hold commas and "
+                    f"quotes; to let it pass, name it among the columns as well"
+                )
+        if twice := [name for name in text if text.count(name) > 1]:
+            raise ValueError(f"text: the column {twice[0]!r} stands twice; keep one")
         texts = [name for name in (*self.text, *text) if name not in drop]
         return Pass(*(tuple(dict.fromkeys(names)) for names in (passed, left_out, texts)))
 

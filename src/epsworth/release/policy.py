@@ -26,7 +26,7 @@ from epsworth.guarantees import Approximate, Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import parse
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum, short
 from epsworth.release.passed import Pass
-from epsworth.release.policy_text import check_text, packed
+from epsworth.release.policy_text import check_no_table, check_text, packed
 from epsworth.release.reading import VERSION, check_stated, read_pass, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailored_reading import read_tailoring
@@ -307,7 +307,7 @@ class Policy(Result):
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """Read a policy file; an error names the path of the entry inside it."""
-        with reading(check_readable(path, "policy"), "policy") as content:
+        with reading(check_readable(check_no_table(path), "policy"), "policy") as content:
             return cls.from_toml(content.decode())
 
     @classmethod

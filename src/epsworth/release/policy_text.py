@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from textwrap import fill
 
 LARGEST = 1 << 20  # bytes
 LARGEST_TAILORED = 1 << 24  # of a policy that holds a copy of a classifier
 DEPTH = 16  # of brackets
 LONGEST = 40  # characters of a number
+TABLES = (".csv", ".csv.gz", ".jsonl", ".ndjson", ".parquet")  # endings of what is no policy
 WIDTH = 118  # letters of a line of numbers
 
 # texts that do not end run to the end, so that no letter is looked at twice
@@ -28,6 +30,22 @@ _TOKENS = re.compile(
 _TABLE = re.compile(r"^[ \t]*\[+([^\[\]\n]*)\]+", re.MULTILINE)
 _TAILORED = re.compile(r"^\[tailored\b", re.MULTILINE)
 _KEY = re.compile(r"^[ \t]*([\w.-]+|\"[^\"\n]*\")[ \t]*=", re.MULTILINE)
+
+
+def check_no_table(path: str | Path) -> str | Path:
+    """Return the path of a policy's file; refuse one that is a table's by its ending.
+
+    Examples
+    --------
+    >>> check_no_table("table.csv")
+    Traceback (most recent call last):
+    ValueError: policy table.csv: this is a table, by its ending; a policy is a .toml file, and is named before tables
+    """
+    if str(path).lower().endswith(TABLES):
+        raise ValueError(
+            f"policy {path}: this is a table, by its ending; a policy is a .toml file, and is named before tables"
+        )
+    return path
 
 
 def check_text(text: str) -> None:

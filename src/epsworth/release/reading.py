@@ -22,6 +22,10 @@ def read_rules(document: Mapping[str, Any]) -> tuple[tuple[Rule, ...], Sampling 
     """Check a parsed document and return the rules of its features, and which of them a record releases."""
     _known("", document, TOP)
     version = document.get("version")
+    if version is None:
+        ranges = set(document) == {"features"} and "mechanism" not in str(document["features"])
+        told = "this is a file of ranges, not a policy" if ranges else f"version: it is missing, and must be {VERSION}"
+        raise ValueError(f"{told}; recommend --policy writes a policy")
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"version: this library reads version {VERSION}, got {version!r}; write the policy anew")
     features = _table("features", document.get("features", {}))

@@ -203,7 +203,7 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {
     "at_least": number("lie in (0, 1]", lambda found: 0 < found <= 1),
     "on": view,
     "of": one_of("stability", "accuracy"),
-    "delta": number("lie in [0, 1]", lambda found: 0 <= found <= 1),
+    "delta": number("lie in [0, 1)", lambda found: 0 <= found < 1),
     "max_epsilon": number("be positive and finite", lambda found: 0 < found < math.inf),
     "at_most_sure": number("lie strictly between 0.5 and 1", lambda found: 0.5 < found < 1),
     "method": method,

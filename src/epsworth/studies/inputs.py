@@ -85,6 +85,8 @@ def read_records(
 
     def declared(names: list[str]) -> Declared:
         check_column(target, names, field)
+        if target is not None and target in (classifier.features or ()):
+            raise ValueError(f"{field}: the model reads {target!r}, so it holds no labels; name the column that does")
         kinds = declared_inputs(classifier, [name for name in names if name != target])
         kinds |= {} if domain is None else kinds_of(domain.features)
         kinds |= {} if policy is None else kinds_of((rule.feature for rule in policy.rules), ENTRY)
@@ -126,7 +128,7 @@ def check_gaps_of(frame: pl.DataFrame, names: Sequence[str], domain: Domain | No
     declared = domain or unit_domain(names)
     series = [frame.get_column(name) for name in names]
     columns = [one.to_numpy() if one.dtype.is_float() else one.to_list() if one.null_count() else [] for one in series]
-    check_gaps([declared[name] for name in names], columns, frame.columns, table)
+    check_gaps([declared[name] for name in names], columns, frame.columns, table, declared=domain is not None)
 
 
 def with_whole_numbers(feature: Feature, values: Any) -> Feature:

@@ -100,8 +100,8 @@ class Limits:
     @classmethod
     def of_wish(cls, delta: float | None, max_epsilon: float | None, at_most_sure: float | None) -> Limits:
         """Check what is wished for; where neither epsilon nor certainty are limited, epsilon is by `MAX_EPSILON`."""
-        if delta is not None and not 0 <= as_float(delta) <= 1:
-            raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
+        if delta is not None and not 0 <= as_float(delta) < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {short(delta)}; without it any is accepted")
         most = 1.0 if delta is None else float(delta)
         if at_most_sure is None:
             return cls(most, positive("max_epsilon", MAX_EPSILON if max_epsilon is None else max_epsilon))

@@ -19,7 +19,12 @@ CSV = (".csv", ".csv.gz")
 
 
 def check_gaps(
-    features: Sequence[Feature], columns: Sequence[ArrayLike], names: Sequence[str], table: str | Path | None = None
+    features: Sequence[Feature],
+    columns: Sequence[ArrayLike],
+    names: Sequence[str],
+    table: str | Path | None = None,
+    *,
+    declared: bool = True,
 ) -> None:
     """Refuse a column with gaps for which its feature says nothing: how many, where, and what to do.
 
@@ -32,6 +37,8 @@ def check_gaps(
         All columns of the table: none is shown where they look like a record.
     table : str or Path, optional
         The file; a record of CSV is a line.
+    declared : bool
+        False where nobody declared the features' ranges: these come first.
 
     Examples
     --------
@@ -44,7 +51,8 @@ def check_gaps(
         if feature.missing is None and (gaps := feature.gaps(column)).any():
             found, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
             shown = feature.name if looks_like_header(names) else shown_name(feature.name, names)
-            raise ValueError(f"{found} lack {shown} (first: {_place(row, table)}). {_remedy(feature, shown, table)}")
+            remedy = _remedy(feature, shown, table) if declared else _ranges_first(table)
+            raise ValueError(f"{found} lack {shown} (first: {_place(row, table)}). {remedy}")
 
 
 def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) -> None:
@@ -84,6 +92,15 @@ def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:
     key = feature.name if BARE.fullmatch(feature.name) else f'"{feature.name}"'
     section = f"[features.{key}]" if shown == feature.name else "its section of the domain"
     return f"Add `missing = {value}` under {section}, or drop them."
+
+
+def _ranges_first(table: str | Path | None) -> str:
+    if table is None:
+        return 'Declare the public ranges by domain, with "missing" for what stands for a gap, or drop them.'
+    return (
+        "Declare the public ranges by --domain, in a file that epsworth init drafts, with missing for what stands for "
+        "a gap, or drop them."
+    )
 
 
 def proposed(feature: Feature) -> Any:

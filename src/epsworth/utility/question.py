@@ -233,7 +233,7 @@ def ask(
     if given is None and any(records.column(p).dtype == bool for p in positions):
         raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
     features = tuple((given or unit_domain(names))[name] for name in names)
-    check_gaps(features, [records.column(p) for p in positions], records.given)
+    check_gaps(features, [records.column(p) for p in positions], records.given, declared=given is not None)
     try:
         unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
     except ValueError as error:
