@@ -121,7 +121,7 @@ def test_parquet_and_csv_give_the_same_answer(cli, place):
 @pytest.mark.slow
 def test_a_policy_is_analysed_as_clients_release_it(cli, place):
     command = ("recommend", *QUESTION, "-m", "pm,sw", "-e", "2,12", "--at-least", "0.6", "--policy", "p.toml")
-    code, out, _ = cli(*command)
+    code, out, _ = cli(*command, "-v")
     assert code == 0
     assert "epsworth utility --policy" in out
     (place / "p.toml").unlink()
@@ -270,7 +270,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     [
         ("empty.csv", "has no rows; give a header and at least one row"),
         ("gap.csv", "of 20 rows lack age (first: data row"),
-        ("old.csv", "the value lies outside; the declared range is 0 to 100"),
+        ("old.csv", "the value lies outside, as in 2 more of 20 rows; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],
 )

@@ -25,6 +25,7 @@ from epsworth.values import (
     NUMBER,
     NUMBERS,
     OR_INFINITE,
+    TRUTHS,
     UNDECLARED,
     Categories,
     is_missing,
@@ -41,6 +42,7 @@ LOG = logging.getLogger(__name__)
 MOST = 2**63
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
 HALF = re.compile("[\ud800-\udfff]")
+
 NUMERIC, ENTRY, TEXT, COMPUTED = "number", "entry", "text", "number or truth"
 Kind = str | tuple[Any, ...]
 Declared = Mapping[str, Kind]
@@ -184,8 +186,8 @@ def _of_texts(texts: pl.Series, kind: Kind | None) -> pl.Series:
     if values is not None and (kind is not None or not found.str.contains(LEADING_ZERO).any()):
         return values
     told = found.drop_nulls()
-    if kind != NUMERIC and len(told) and told.is_in(["true", "false"]).all():
-        return found == "true"
+    if kind != NUMERIC and len(told) and told.is_in(list(TRUTHS)).all():
+        return found.str.to_lowercase() == "true"
     if kind is not None:
         raise EntryError(NO_NUMBER, next(i for i, one in enumerate(found) if one and not spelt.fullmatch(one)))
     return found

@@ -272,7 +272,7 @@ def test_the_transformer_needs_no_fit(kind, tmp_path):
         assert not [name for name in vars(step) if name.endswith("_")]  # nothing is kept of what it saw
         assert step.get_feature_names_out(["x0", "x1"]).tolist() == ["x0", "x1"]
         assert make_pipeline(step).transform(table) is not None
-        with pytest.raises(ValueError, match="no table was seen yet"):
+        with pytest.raises(ValueError, match="before a table was seen"):
             step.get_feature_names_out()
 
 
@@ -457,3 +457,9 @@ def test_columns_of_one_name_are_named():
     for act in (lambda: perturb(Policy((rule(),)), table), lambda: ew.Perturb(Policy((rule(),))).fit(table)):
         with pytest.raises(ValueError, match="two columns of the same name, 'x0'; give them different names"):
             act()
+
+
+def test_a_transformer_that_has_seen_no_table_keeps_a_frames_columns():
+    step = ew.Perturb(Policy.of("pm", 1, {"age": (0, 100)}, passing=["id"])).set_output(transform="pandas")
+    released = step.transform(pd.DataFrame({"id": [1, 2], "age": [20.0, 60.0]}))
+    assert list(released.columns) == ["id", "age"]

@@ -276,3 +276,27 @@ def test_run_shows_what_was_kept_and_asks_nothing(cli, tmp_path):
     refused = cli("run", curves, "--policy", str(tmp_path / "other.toml"), code=2)
     assert "holds no study; give it to epsworth recommend or report" in refused.stderr
     assert not (tmp_path / "other.toml").exists()
+
+
+@pytest.mark.parametrize("spelt", ["lower", "upper", "title"])
+def test_truths_are_read_however_they_are_spelt(cli, tmp_path, spelt):
+    """Pandas writes True, JSON true, spreadsheets TRUE: the model was fitted on truths."""
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"age": rng.uniform(18, 90, 40), "owns": rng.random(40) < 0.5})
+    model = LogisticRegression().fit(table, (table["age"] / 90 + table["owns"] > 1.0).cast(int))
+    dump(model, tmp_path / "owns.skops")
+    path = tmp_path / "owns.csv"
+    table.with_columns(owns=pl.col("owns").cast(pl.String)).write_csv(path)
+    path.write_text("".join(
+        line if i == 0 else line.replace("true", getattr("true", spelt)()).replace("false", getattr("false", spelt)())
+        for i, line in enumerate(path.read_text().splitlines(keepends=True))
+    ))  # fmt: skip
+    drafted, policy, model_file = (str(tmp_path / name) for name in ("ranges.toml", "policy.toml", "owns.skops"))
+    cli("predict", model_file, str(path), str(tmp_path / "out.csv"))
+    labels = pl.read_csv(tmp_path / "out.csv")[:, -1].to_list()
+    assert labels == model.predict(table).tolist()
+    cli("init", str(path), "-s", "age,owns", "--draft", "-o", drafted)
+    assert ew.Domain.load(drafted)["owns"].categories == (False, True)
+    cli("recommend", model_file, str(path), "-s", "age,owns", "--domain", drafted, "-m", "pm", "-e", "1,4",
+        "--at-least", "0.5", "--policy", policy)  # fmt: skip
+    assert "keeps" in cli("utility", model_file, str(path), "--policy", policy).stdout

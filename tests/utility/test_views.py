@@ -413,3 +413,17 @@ def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     question = ask(model, table[:3], domain=domain, y=None, **settings)
     parts = question.read(categories.by_category)
     assert parts.asked.records.column(0).dtype.kind == "i"
+
+
+def test_a_split_between_numbers_and_categories_is_answered():
+    """The question about the numbers alone is read once, and asked about as many splits as there are."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.random(12), "job": rng.choice(["a", "b"], 12)})
+    model = make_pipeline(
+        ColumnTransformer([("age", "passthrough", ["age"]), ("job", OneHotEncoder(), ["job"])]), LogisticRegression()
+    ).fit(X, (X["age"] > 0.5) ^ (X["job"] == "b"))
+    found = ew.split_budget(model, X, sensitive=["age", "job"], total=4, domain={"age": (0, 1), "job": ["a", "b"]})
+    assert found.lower >= found.even_lower - 0.02
+    alone = ew.stability(model, X, sensitive=["age", "job"], mechanisms="pm", epsilons=[4],
+                         domain={"age": (0, 1), "job": ["a", "b"]})  # fmt: skip
+    assert found.even_lower == pytest.approx(alone.average().lower[0, 0], abs=0.02)

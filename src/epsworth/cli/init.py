@@ -90,10 +90,14 @@ def _asked_names(columns: list[str]) -> list[str]:
 
 def _asked(name: Any, column: Any) -> Feature:
     """Ask for a feature's public range or categories until they are ones; nothing of the table is shown."""
+    import polars as pl
+
     from epsworth.space import Feature
 
     while True:
         try:
+            if column.dtype == pl.Boolean:
+                return Feature(name, categories=(False, True))
             if not column.dtype.is_numeric():
                 words = typer.prompt(f"{name}: all values that anybody could have (separated by commas)")
                 return Feature(name, categories=tuple(word.strip() for word in words.split(",") if word.strip()))
@@ -106,6 +110,8 @@ def _asked(name: Any, column: Any) -> Feature:
 
 def _seen(name: Any, column: Any) -> Feature:
     """Take a feature's range or categories from the table."""
+    import polars as pl
+
     from epsworth.space import Feature
 
     present = column.drop_nulls()
@@ -114,6 +120,8 @@ def _seen(name: Any, column: Any) -> Feature:
     if present.dtype.is_numeric():
         low, high = float(present.min()), float(present.max())
         return Feature(name, low, high if high > low else low + 1)
+    if present.dtype == pl.Boolean:
+        return Feature(name, categories=(False, True))
     found = sorted(map(str, present.unique().to_list()))
     if not 2 <= len(found) <= MOST_CATEGORIES:
         raise ValueError(

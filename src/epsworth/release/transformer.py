@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array
 
 from epsworth.frames import as_frame
@@ -71,7 +72,10 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         fitted = getattr(self, "feature_names_in_", None)
         count = getattr(self, "n_features_in_", None)
         if fitted is None and count is None and input_features is None:
-            raise ValueError("input_features: no table was seen yet; give the names of its columns")
+            raise NotFittedError(  # by these words scikit-learn lets a frame keep its columns (`set_output`)
+                "input_features: before a table was seen Perturb does not provide get_feature_names_out; give the "
+                "names of its columns"
+            )
         if fitted is None and count is not None:
             fitted = [f"x{i}" for i in range(count)]
         names = list(input_features if fitted is None else fitted)

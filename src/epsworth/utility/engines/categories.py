@@ -60,7 +60,7 @@ class ByCategory:
             tuple(replace(r, mechanisms=tuple(r.mechanisms[j] for j in self.moving)) for r in row)
             for row in question.releases
         )
-        return replace(self.asked, names=question.names, releases=releases)
+        return replace(self.asked, names=question.names, epsilons=question.epsilons, releases=releases)
 
     def mixed(self, question: Question, bounds: Bounds) -> Bounds:
         """Mix the bounds on every combination by their probabilities; what is certain whatever is sent stays so.
