@@ -83,7 +83,7 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert whom.startswith("On 50 held-out records; people like them: ")
     assert len(told.out.splitlines()) <= 9
     assert [line for line in told.out.splitlines() if line.startswith("Next: ")] == [
-        "Next: epsworth perturb p.toml people.csv released.csv   (what every client runs)"
+        "Next: epsworth perturb p.toml people.csv released.csv   (what every client runs; --dry-run looks first)"
     ]
     assert cli(*ASKED, "--public", "--quiet").out.splitlines() == [verdict, attacker, best, copy]
     assert "holds the classifier itself" in cli(*ASKED, "--public", "-v").text
