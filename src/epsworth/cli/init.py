@@ -56,7 +56,7 @@ def init(
     names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
     columns = [column(frame, name) for name in names]
     features = [
-        _with_gaps(inputs.with_whole_numbers((_seen if draft else _asked)(name, one), one), one)
+        _with_gaps(inputs.with_whole_numbers(_declared(name, one, draft=draft), one), one)
         for name, one in zip(names, columns, strict=True)
     ]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
@@ -71,6 +71,15 @@ def init(
         )
     chosen = ",".join(map(str, names))
     show.suggest("utility", "MODEL", table, "-s", chosen, "--domain", output, why="what each epsilon keeps")
+
+
+def _declared(name: Any, column: Any, *, draft: bool) -> Feature:
+    """Return a feature as it is asked for, or seen; of truths there is nothing to ask."""
+    from epsworth.space import Feature
+
+    if column.dtype.to_python() is bool:
+        return Feature(name, categories=(False, True))
+    return (_seen if draft else _asked)(name, column)
 
 
 def _with_gaps(feature: Feature, column: Any) -> Feature:
@@ -90,14 +99,10 @@ def _asked_names(columns: list[str]) -> list[str]:
 
 def _asked(name: Any, column: Any) -> Feature:
     """Ask for a feature's public range or categories until they are ones; nothing of the table is shown."""
-    import polars as pl
-
     from epsworth.space import Feature
 
     while True:
         try:
-            if column.dtype == pl.Boolean:
-                return Feature(name, categories=(False, True))
             if not column.dtype.is_numeric():
                 words = typer.prompt(f"{name}: all values that anybody could have (separated by commas)")
                 return Feature(name, categories=tuple(word.strip() for word in words.split(",") if word.strip()))
@@ -110,8 +115,6 @@ def _asked(name: Any, column: Any) -> Feature:
 
 def _seen(name: Any, column: Any) -> Feature:
     """Take a feature's range or categories from the table."""
-    import polars as pl
-
     from epsworth.space import Feature
 
     present = column.drop_nulls()
@@ -120,8 +123,6 @@ def _seen(name: Any, column: Any) -> Feature:
     if present.dtype.is_numeric():
         low, high = float(present.min()), float(present.max())
         return Feature(name, low, high if high > low else low + 1)
-    if present.dtype == pl.Boolean:
-        return Feature(name, categories=(False, True))
     found = sorted(map(str, present.unique().to_list()))
     if not 2 <= len(found) <= MOST_CATEGORIES:
         raise ValueError(

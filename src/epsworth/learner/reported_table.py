@@ -13,11 +13,11 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
-from epsworth.numerals import whole
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
 from epsworth.release.parts import PartWords
 from epsworth.release.runs import bring_about
+from epsworth.release.streams import check_most
 from epsworth.release.units import UnitCounts
 from epsworth.tables import column
 
@@ -126,7 +126,7 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    units, most = None, None if most is None else whole("max_rows_per_person", most)
+    units, most = None, check_most(most)
     if unit is not None:
         units = UnitCounts(most=most)
         units.add(store.hashes(column(table, unit).to_list()))

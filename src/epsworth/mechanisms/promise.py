@@ -44,7 +44,7 @@ def check_promise(name: str, mechanism: object, inputs: Floats | None = None) ->
             f"mechanisms: {name!r} must return a Mechanism for each epsilon, got {short(mechanism)}; subclass "
             "epsworth.Mechanism, or return one of FAMILIES"
         )
-    x, public = np.linspace(0.0, 1.0, INPUTS), inputs is None
+    x = grid = np.linspace(0.0, 1.0, INPUTS)
     if inputs is not None:
         x = np.unique(inputs)
         x = x[np.unique(np.linspace(0, len(x) - 1, min(INPUTS, len(x))).astype(int))]
@@ -53,10 +53,9 @@ def check_promise(name: str, mechanism: object, inputs: Floats | None = None) ->
     cuts = np.concatenate([np.linspace(-1.0, 0.0, 33)[:-1], inside, np.linspace(1.0, 2.0, 33)[1:]])
     below = np.broadcast_to(law.cdf(cuts), (len(x), len(cuts)))
     masses = np.diff(below, axis=1, prepend=0.0, append=law.mass(-np.inf, np.inf))
-    ends = np.linspace(0.0, 1.0, INPUTS)
-    points = ends if mechanism.points is None else np.linspace(0.0, 1.0, min(mechanism.points, MOST_ATOMS))
+    points = grid if mechanism.points is None else np.linspace(0.0, 1.0, min(mechanism.points, MOST_ATOMS))
     atoms, densities = law.pmf(points), law.pdf(cuts)
-    shown = x if public else None
+    shown = x if inputs is None else None
     _check_law(name, masses, densities, shown)
     promise = mechanism.guarantee
     ceiling = min(promise.epsilon, mechanism.tight_epsilon) if promise.notion == "pure" else promise.epsilon

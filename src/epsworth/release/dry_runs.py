@@ -209,6 +209,7 @@ def _seen(
     store: Ledger, counts: UnitCounts | None, told: Progress,
 ) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
     """Read what is there; return it, what makes the run the same, and where its last output would lie."""
+    most = None if counts is None else counts.most
 
     def read(form: str, path: Path) -> Seen:
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
@@ -217,11 +218,11 @@ def _seen(
     if str(source) != STANDARD and Path(source).is_dir():
         given = inputs(source, kind, ENDINGS)
         form, place = with_sep(given.kind, sep), Path(destination).resolve()
-        check_limit(unit, None if counts is None else counts.most)
+        check_limit(unit, most)
         several = [read(form, path) for path in given.paths]
         whole = digests_of(Secret(store.digest_key), given.names, several)[1]
         return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
-    form, most = with_sep(kind_of_ends(source, destination, kind), sep), None if counts is None else counts.most
+    form = with_sep(kind_of_ends(source, destination, kind), sep)
     output = None if str(destination) == STANDARD else check_writable(check_name("output", Path(destination))).resolve()
     if str(source) != STANDARD:
         check_readable(check_name("table", Path(source)), "table")

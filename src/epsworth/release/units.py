@@ -110,8 +110,9 @@ class UnitCounts:
 
     def add(self, hashes: Hashes) -> None:
         """Count one more row for each of these units."""
-        if self.most is not None:
+        if self.most is not None:  # counted once it is known which rows are kept
             self._in_order.append(np.array(hashes, dtype=np.uint64))
+            return
         self._parts.append(np.array(hashes, dtype=np.uint64))
         self.rows, self._waiting = self.rows + len(hashes), self._waiting + len(hashes)
         if self._waiting >= max(WAITING, len(self._units)):  # every unit is merged a logarithmic number of times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,8 +53,7 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
         worst = curves.worst()
         lines.append(row("worst record", _between(float(worst.lower[at]), float(worst.upper[at]), "kept")))
     if others:
-        names = f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"
-        lines.append(row("perhaps more", f"by {names}: the intervals leave it open"))
+        lines.append(row("perhaps more", f"by {_some(others)}: the intervals leave it open"))
     return lines + _unproven(asked, best), certainty_of(asked)
 
 
@@ -91,10 +91,9 @@ def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
     if not choice.holds_above:
         lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
     if (perhaps := asked.perhaps) is not None:
-        names = f"{perhaps[1][0]}{' and more' if len(perhaps[1]) > 1 else ''}"
-        lines.append(row("left open", f"whether epsilon {show_up(perhaps[0])} is enough: {names}"))
+        lines.append(row("left open", f"whether epsilon {show_up(perhaps[0])} is enough: {_some(perhaps[1], 1)}"))
     elif others := [name for name in asked.undecided if name != choice.mechanism]:
-        lines.append(row("perhaps as good", f"{', '.join(others[:3])}{' and more' if len(others) > 3 else ''}"))
+        lines.append(row("perhaps as good", _some(others)))
     if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
         lines.append(row("smaller epsilons", "may be enough, too: none was asked about"))
     return tuple(lines)
@@ -116,6 +115,11 @@ def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
     if made := _tailored(asked, closest.guarantee):
         lines.append(row("made for this model", made))
     return tuple(lines)
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    """Name the first of some mechanisms, and say where there are more."""
+    return f"{', '.join(names[:most])}{' and more' if len(names) > most else ''}"
 
 
 def _point(choice: Choice) -> str:
@@ -172,8 +176,8 @@ def _percent(value: float, at_least: float = 0.0) -> str:
 def _open_in_short(asked: Scanned) -> str:
     still = [m for m, scan in asked.scans.items() if not scan.refuted.all()]
     most = max(float(asked.upper[m][~asked.scans[m].refuted].max()) for m in still)
-    names = ", ".join(asked.curves.mechanisms[m] for m in still[:3])
-    return f"{names}{' and more' if len(still) > 3 else ''}, up to {percent_up(most)} %: -v says what may decide it"
+    names = _some([asked.curves.mechanisms[m] for m in still])
+    return f"{names}, up to {percent_up(most)} %: -v says what may decide it"
 
 
 def _tailored(asked: Scanned, promise: Guarantee) -> str:
