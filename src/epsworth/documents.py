@@ -46,6 +46,8 @@ def read_toml(text: str, number: Callable[[str], Any] = float) -> dict[str, Any]
         document = tomllib.loads(text.removeprefix("\ufeff"), parse_float=lambda word: _number(word, number))
     except RecursionError:
         raise _too_deep() from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"holds no TOML ({error}); give a file of TOML, whole") from None
     _check(document)
     return document
 

@@ -170,7 +170,7 @@ class OutputError(ValueError):
 
 def check_writable(path: str | Path) -> Path:
     """Return the path (links followed), or say why nothing can be written there; for use *before* long work."""
-    path = Path(path)
+    path = file_named(path)
     try:
         if "\0" in str(path):
             raise OutputError(f"cannot write {str(path)!r}: a file's name holds no NUL; choose another")

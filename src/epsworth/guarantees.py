@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from epsworth.numerals import whole
+from epsworth.numerals import as_float, short, whole
 from epsworth.rounding import down, float_above, show_up, sum_above, up
 
 Unit = Literal["feature", "record"]
@@ -141,6 +141,9 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     """
     if not parts:
         raise ValueError("nothing to compose: give at least one guarantee")
+    for part in parts if isinstance(parts, (tuple, list)) else [parts]:
+        if not isinstance(part, Guarantee):
+            raise TypeError(f"parts must be a list of Pure, Probabilistic or Approximate, got {short(part)} in it")
     epsilon = sum_above(p.epsilon for p in parts)
     delta = _either_from_above([p.delta for p in parts])
     notion = max((p.notion for p in parts), key=STRENGTH.index)
@@ -212,10 +215,10 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
     Label sets A_1..A_K are disjoint, so 1 >= P_1(A_1) + sum_j e^-E (P_j(A_j) - delta)
     >= rho + (K - 1) e^-E (rho - delta); solve for rho = min_j P_j(A_j).
     """
-    if not (math.isfinite(epsilon_total) and epsilon_total >= 0):
-        raise ValueError(f"epsilon_total must be finite and not negative, got {epsilon_total!r}")
-    if not 0 <= delta <= 1:
-        raise ValueError(f"delta must lie in [0, 1], got {delta!r}")
+    if not 0 <= as_float(epsilon_total) < math.inf:
+        raise ValueError(f"epsilon_total must be finite and not negative, got {short(epsilon_total)}")
+    if not 0 <= as_float(delta) <= 1:
+        raise ValueError(f"delta must lie in [0, 1], got {short(delta)}")
     others = (whole("labels", labels) - 1) * math.exp(-epsilon_total)
     # others errs by three roundings (one of exp, which libraries keep within a unit), each sum by that and its own:
     # nine with the quotient's, and a rounding is a unit at most
@@ -225,7 +228,7 @@ def ceiling(epsilon_total: float, labels: int, delta: float = 0.0) -> float:
 def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
     """Return the whole-record epsilon below which the `ceiling` forbids this worst-case stability, rounded down.
 
-    Nothing is refused: it is infinite where no ceiling reaches so much, and 0 with one label.
+    It is infinite where no ceiling reaches so much, and 0 with one label.
 
     Parameters
     ----------
@@ -236,13 +239,21 @@ def epsilon_needed(at_least: float, labels: int, delta: float = 0.0) -> float:
     delta : float
         Total delta of the record.
 
+    Raises
+    ------
+    ValueError
+        For what is no number.
+
     Examples
     --------
     >>> from epsworth import epsilon_needed
     >>> round(epsilon_needed(0.9, 2), 4)  # ln(.9/.1)
     2.1972
     """
-    if labels < 2 or at_least <= delta:
+    for field, value in {"at_least": at_least, "delta": delta}.items():
+        if math.isnan(as_float(value)):
+            raise ValueError(f"{field} must be a number, got {short(value)}")
+    if whole("labels", labels, least=0) < 2 or at_least <= delta:
         return 0.0
     if at_least >= 1:
         return math.inf

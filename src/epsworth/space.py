@@ -87,6 +87,8 @@ class Feature:
             raise ValueError(
                 f"{where}: a name must be a text, got a {type(self.name).__name__}; give the column's name"
             )
+        if not self.name:
+            raise ValueError(f"{where}: a name must not be empty; give the column's name")
         if not isinstance(self.integer, bool):
             raise ValueError(f"{where}: integer must be true or false, got {self.integer!r}")
         if self.categories is not None:

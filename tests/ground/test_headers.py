@@ -78,7 +78,7 @@ DOORS = {
 def test_refusals_show_no_value_of_a_table_without_header(door, tmp_path):
     path = tmp_path / "records.csv"
     path.write_text(f"{','.join(RECORD)}\n41.5,male,31.25\n")
-    with pytest.raises(ValueError, match="does not look like a header") as caught:
+    with pytest.raises(ValueError, match=r"does not look like a header|perhaps its first line is no header") as caught:
         DOORS[door](read_table(path), path)
     assert not any(value in str(caught.value) for value in RECORD)
 

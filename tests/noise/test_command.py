@@ -63,10 +63,10 @@ def test_other_regions(cli, tmp_path):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--within", "wide"], "--within must be a number"), (["--within", "5", "--confidence", "1"], "--confidence"),
-    (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "theta must be positive"),
+    (["--within", "5", "--answers", "a"], "--answers must be"), (["--within", "-1"], "--within must be positive"),
     (["--within", "5", "--answers", "5:1:1"], "--answers 5:1:1"),
     (["--within", "5", "--region", "x"], "region must be"),
-    (["--within", "nan"], "theta must be positive"), (["--within", "1e400"], "theta must be positive"),
+    (["--within", "nan"], "--within must be positive"), (["--within", "1e400"], "--within must be positive"),
     (["--within", "1e-320"], "theta must lie"), (["--within", "5", "--sensitivity", "inf"], "sensitivity must be"),
     (["--within", "5", "--delta", "nan"], "delta must be"), (["--within", "5", "--confidence", "nan"], "--confidence"),
     (["--within", "5", "--confidence", "1e-320"], "confidence must lie"),

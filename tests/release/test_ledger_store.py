@@ -95,7 +95,7 @@ def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, ca
             if cap is not None:
                 asked["cap"] = Decimal(cap) / 8
             if ids is not None and most is not None and max(rows.values(), default=0) > most:
-                with pytest.raises(ValueError, match="units with more"):
+                with pytest.raises(ValueError, match="people with more"):
                     begun(ledger, number, ids, **asked)
                 continue
             own = {unit: count * eighths for unit, count in rows.items()}

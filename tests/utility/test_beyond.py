@@ -5,10 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 
 import epsworth as ew
 from epsworth.classifiers import Classifier
@@ -105,6 +109,27 @@ def test_shares_never_sum_to_more_than_the_total(parts, monkeypatch):
         assert sum(map(Fraction, split.epsilons)) <= Fraction(total)
         for more in np.linspace(0.1, 2, 20):
             assert sum(map(Fraction, _shared_out(more, np.array(parts) / sum(parts)).tolist())) <= Fraction(more)
+
+
+@pytest.mark.parametrize("features", [2, 3])
+@pytest.mark.cases("all")
+def test_a_budget_is_split_between_numbers_and_categories(features):
+    """An engine of numbers alone is asked once per category, about every split anew."""
+    grades = ["low", "mid", "high"]
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.random(30), "grade": rng.choice(grades, 30), "debt": rng.random(30)})
+    encoded = make_column_transformer((OrdinalEncoder(categories=[grades]), ["grade"]), remainder="passthrough")
+    granted = table["income"] + 0.3 * (table["grade"] == "high") - 0.5 * table["debt"] > 0.5
+    model = make_pipeline(encoded, LogisticRegression(C=100)).fit(table, granted)
+    domain = {"income": (0, 1), "grade": grades, "debt": (0, 1)}
+    sensitive = list(domain)[:features]
+    split = ew.split_budget(model, table, sensitive=sensitive, total=4.0, domain=domain, tolerance=0.02, rng=0)
+    assert split.lower >= split.even_lower
+    own = {name: domain[name] for name in sensitive}
+    policy = ew.Policy.of("pm", dict(zip(sensitive, split.epsilons, strict=True)), own)
+    released = ew.stability(model, table, policy=policy, tolerance=0.02, rng=1).average()
+    assert released.lower.item() - 0.02 <= split.upper
+    assert split.lower <= released.upper.item() + 0.02
 
 
 def test_a_sampled_split_says_its_confidence():

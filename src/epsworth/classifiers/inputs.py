@@ -18,6 +18,7 @@ from epsworth.classifiers.scalers import delegate, steps_of
 from epsworth.records import Records, as_records
 from epsworth.space import Feature
 from epsworth.tables import COMPUTED
+from epsworth.values import TRUTHS
 
 Kinds = dict[str, "str | tuple[Any, ...]"]
 Names = Sequence[str | None]
@@ -102,8 +103,14 @@ def table_of(classifier: Classifier, X: Any, declared: Iterable[Feature] = ()) -
         For what is no number there, by row.
     """
     records = as_records(X, features=classifier.features, count=classifier.count)
-    texts = {one.name for one in declared if any(isinstance(value, str) for value in one.categories or ())}
+    texts = {one.name: one for one in declared if any(isinstance(value, str) for value in one.categories or ())}
     kinds = declared_inputs(classifier, records.names)
+    for name, one in texts.items():
+        if kinds.get(name) == COMPUTED and set(one.categories or ()) <= set(TRUTHS):
+            raise ValueError(
+                f"features.{name}: its categories are the texts {', '.join(map(repr, one.categories or ()))}, and the "
+                "model takes truths; declare false and true, without quotes"
+            )
     return records.computed([name for name in records.names if kinds.get(name) == COMPUTED and name not in texts])
 
 

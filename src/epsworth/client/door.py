@@ -159,7 +159,7 @@ class Client:
             A tailored policy then draws a region, where more than one is within reach, and which of its representatives
             is sent, where it says so: it may leave words, and needs more where one is drawn anew.
         """
-        given, needed = list(words), self.words
+        given, needed = list(words) if isinstance(words, Iterable) else [], self.words
         fits = len(given) == needed or (self._tailored is not None and len(given) > needed)
         if not fits or not all(type(word) is int and 0 <= word < WORD for word in given):
             raise ValueError(f"words: must be {needed} whole numbers from 0 to 2^64 - 1; give as many")

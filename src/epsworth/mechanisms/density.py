@@ -50,10 +50,7 @@ class DensityMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self.density):
-            raise TypeError(f"density must be a function of y, x and epsilon, got {short(self.density)}")
-        whole("cells", self.cells, least=2, most=MOST_CELLS)
-        object.__setattr__(self, "ends", checked_range("output", *self.ends))
+        object.__setattr__(self, "ends", _checked(self.density, self.ends, self.cells))
         self._heights(np.linspace(0.0, 1.0, INPUTS), public=True)
 
     def _law(self, x: Floats) -> Histogram:
@@ -76,8 +73,7 @@ class DensityMechanism(Mechanism):
         found, size = np.empty((len(x), self.cells)), max(1, BATCH // places.size)
         for start in range(0, len(x), size):
             some = x[start : start + size, np.newaxis]
-            heights = np.asarray(self.density(places.reshape(1, -1), some, self.scalar_epsilon), dtype=np.float64)
-            heights = np.broadcast_to(heights, (len(some), places.size))
+            heights = self._values(places.reshape(1, -1), some)
             if not (np.isfinite(heights) & (heights >= 0)).all():
                 raise ValueError("density: some of its values are negative, infinite or none; return finite ones")
             found[start : start + size] = heights.reshape(len(some), self.cells, INSIDE).mean(axis=2)
@@ -90,6 +86,32 @@ class DensityMechanism(Mechanism):
                 "divide by what it adds up to, widen output=, or take more cells="
             )
         return found
+
+    def _values(self, y: Floats, x: Floats) -> Floats:
+        """Ask the density; what it cannot answer is told without the error, which may hold values."""
+        shape, found = (len(x), y.size), None
+        try:
+            found = np.asarray(self.density(y, x, self.scalar_epsilon), dtype=np.float64)
+            return np.broadcast_to(found, shape)
+        except Exception:
+            told = f"it returns shape {found.shape}, not {shape}" if found is not None else "it fails"
+        raise ValueError(
+            f"density: {told} where y is a row of {shape[1]} outputs, x a column of {shape[0]} true values and epsilon "
+            "a number; take these three as they come, and return a number for each y and x"
+        )
+
+
+def _checked(density: object, output: object, cells: object) -> tuple[float, float]:
+    """Return the ends of the outputs; refuse what makes no mechanism."""
+    if not callable(density):
+        raise TypeError(f"density must be a function of y, x and epsilon, got {short(density)}")
+    whole("cells", cells, least=2, most=MOST_CELLS)
+    if not isinstance(output, (tuple, list)) or len(output) != 2:
+        raise TypeError(f"output must be the lowest and the highest output, as in (0.0, 1.0), got {short(output)}")
+    try:
+        return checked_range("output", *output)
+    except ValueError as error:
+        raise ValueError(str(error).partition("; ")[0] + "; give the lowest and the highest output") from None
 
 
 def density_mechanism(
@@ -118,8 +140,10 @@ def density_mechanism(
 
     Raises
     ------
+    TypeError
+        Where the density is no function, or ``output`` no two numbers.
     ValueError
-        Where the density is negative, or does not add up to 1.
+        Where the density fails, is negative, or does not add up to 1.
 
     Examples
     --------
@@ -135,4 +159,4 @@ def density_mechanism(
     >>> bool(curves.lower.item() <= truth <= curves.upper.item())
     True
     """
-    return partial(DensityMechanism, density=density, ends=output, cells=cells)
+    return partial(DensityMechanism, density=density, ends=_checked(density, output, cells), cells=cells)

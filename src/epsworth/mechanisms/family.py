@@ -155,6 +155,8 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
     if isinstance(mechanisms, Mapping):
         if any(not callable(build) for build in mechanisms.values()):
             raise TypeError("mechanisms: a mapping holds functions of epsilon by name; write names alone as a list")
+        if not all(isinstance(name, str) and name for name in mechanisms):
+            raise TypeError("mechanisms: every function of epsilon needs a name, a text; name each of them")
         found = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
     else:
         if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type) or getattr(mechanisms, "ndim", 1) != 1:

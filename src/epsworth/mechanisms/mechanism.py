@@ -51,7 +51,7 @@ class Mechanism(ABC):
         low, high = EPSILON_RANGE
         if isinstance(self.epsilon, float) and low <= self.epsilon <= high:
             return
-        epsilon = as_floats(self.epsilon)
+        epsilon = _numbers("epsilon", self.epsilon)
         bad = ~((epsilon >= low) & (epsilon <= high))
         if bad.any():
             raise ValueError(
@@ -95,7 +95,7 @@ class Mechanism(ABC):
         x : array_like
             True values on the unit scale, in [0, 1]; any shape that broadcasts against epsilon.
         """
-        x = as_floats(x)
+        x = _numbers("x", x)
         outside = ~((x >= 0) & (x <= 1))
         if outside.any():
             row = int(np.argmax(outside.ravel()))  # values are private: no message shows them
@@ -103,6 +103,20 @@ class Mechanism(ABC):
                 f"x must lie in [0, 1], but value {row} does not; convert natural units with Feature.to_unit"
             )
         return self._law(x)
+
+
+def _numbers(field: str, given: ArrayLike) -> Floats:
+    """Return a number, or an array of them; all else is refused by its kind alone, for it may be private."""
+    try:
+        found = np.asarray(given)
+        if found.dtype.kind not in "OUSb":
+            return as_floats(found)
+        plain = {type(value) for value in np.asarray(given, dtype=object).flat}
+        if not plain & {str, bytes, bool, np.bool_, np.str_}:
+            return as_floats(given)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{field} must be a number or an array of numbers, got a {type(given).__name__}")
 
 
 def grid_size(k: int) -> int:

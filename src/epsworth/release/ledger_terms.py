@@ -147,6 +147,21 @@ def amount_below(name: str, value: object) -> int:
     return amount
 
 
+def check_caps(**caps: object) -> None:
+    """Refuse what is no cap, by its name, before a ledger is opened.
+
+    Examples
+    --------
+    >>> check_caps(cap="2.5", delta_cap=None)
+    >>> check_caps(cap=-1)
+    Traceback (most recent call last):
+    ValueError: cap must lie between 1e-12 and 4,600,000, got -1
+    """
+    for name, value in caps.items():
+        if value is not None:
+            amount_below(name, value)
+
+
 def decimal_of(amount: int) -> Decimal:
     """Return an amount as an exact decimal, without needless zeros."""
     return Decimal(plain(Decimal(amount).scaleb(-PLACES, EXACT).normalize(EXACT)))

@@ -29,7 +29,7 @@ from epsworth.release.file_tasks import (
 )
 from epsworth.release.given import Given, as_policy
 from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms
+from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms, check_caps
 from epsworth.release.maps import Map, chosen
 from epsworth.release.parts import derivation
 from epsworth.release.receipt import Receipt
@@ -127,6 +127,7 @@ def perturb_files(
     given = inputs(sources, kind, ENDINGS)
     form = with_sep(given.kind, sep)
     most = check_limit(unit, max_rows_per_person)
+    check_caps(cap=cap, delta_cap=delta_cap)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)

@@ -30,7 +30,7 @@ class Pass:
     Raises
     ------
     ValueError
-        If a name is no text or stands twice, or ``text`` names a column that does not pass.
+        If a name is no text, is empty or stands twice, or ``text`` names a column that does not pass.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Pass:
     def __post_init__(self) -> None:
         for entry in ENTRIES:
             names = getattr(self, entry)
-            if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+            if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
                 raise ValueError(f"pass.{entry}: must be a list of the names of columns; write it as in ['id']")
             object.__setattr__(self, entry, tuple(names))
         named = (*self.columns, *self.drop)

@@ -82,6 +82,8 @@ class Policy(Result):
     passing: Pass = field(default_factory=Pass)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rules, (tuple, list)) or not all(isinstance(rule, Rule) for rule in self.rules):
+            raise TypeError(f"rules must be a sequence of Rule, got {short(self.rules)}; Policy.of makes one")
         object.__setattr__(self, "rules", tuple(self.rules))
         if not self.rules and self.tailoring is None:
             raise ValueError("features: a policy needs at least one")
@@ -144,7 +146,7 @@ class Policy(Result):
                 for f in features
             ),
             None if sample is None else Sampling(sample),
-            passing=Pass(tuple(passing)),
+            passing=Pass(passing),  # type: ignore[arg-type]  # checked there
         )
 
     @cached_property

@@ -13,13 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
-from epsworth.files import check_distinct, check_name, check_readable, check_writable, writing
+from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
 from epsworth.numerals import plain, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.release.file_tables import Seen, file_table, with_sep
 from epsworth.release.given import Given, as_policy
 from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
+from epsworth.release.ledger_terms import Amount, Identity, Run, Terms, check_caps
 from epsworth.release.outputs import STANDARD, bytes_of, standard_output
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
@@ -117,6 +117,8 @@ def perturb_file(
     policy = as_policy(policy, source)
     form = with_sep(kind_of_ends(source, destination, kind), sep)
     check_n_jobs(jobs)
+    check_caps(cap=cap, delta_cap=delta_cap)
+    check_most(max_rows_per_person)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
@@ -280,6 +282,8 @@ def receipt_of(
 
 def kind_of_ends(source: str | Path, destination: str | Path, kind: Format | None) -> Format:
     """Return the common format of both ends."""
+    for field, path in {"source": source, "destination": destination}.items():
+        file_named(path, field)
     found = {
         str(path): ENDINGS.get(Path(path).suffix.lower()) for path in (source, destination) if str(path) != STANDARD
     }

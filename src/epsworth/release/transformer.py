@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array
 
 from epsworth.frames import as_frame
+from epsworth.numerals import short
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index
 from epsworth.release.given import Given, as_policy
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
+CONTAINERS = ("default", "pandas", "polars")
 
-class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+
+class Perturb(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg,misc]  # no types
     """Perturb the policy's features; the columns that it lets pass stay as they are.
 
     Claim: each record of a result keeps ``policy.guarantee``.  Every call of ``transform`` releases the records once
@@ -65,17 +68,29 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
             )
         if self._named(X) and list(getattr(self, "feature_names_in_", names)) != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
-        return perturb(policy, table)
+        return self._held(perturb(policy, table), Perturbation(policy).check_names(names), X)
+
+    def set_output(self, *, transform: str | None = None) -> Perturb:
+        """Choose what holds a result: "pandas", "polars", or "default" for the kind of the table; None changes nothing.
+
+        The names are those of the table that is transformed.
+        """
+        if transform is not None and transform not in CONTAINERS:
+            raise ValueError(f"transform must be one of {', '.join(map(repr, CONTAINERS))}, got {short(transform)}")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the columns: those that came in, without those that the policy drops."""
+        """Return the names of the columns: those that came in, without those that the policy drops.
+
+        Before any table came in they are those that the policy names, in its order.
+        """
         fitted = getattr(self, "feature_names_in_", None)
         count = getattr(self, "n_features_in_", None)
         if fitted is None and count is None and input_features is None:
-            raise NotFittedError(  # by these words scikit-learn lets a frame keep its columns (`set_output`)
-                "input_features: before a table was seen Perturb does not provide get_feature_names_out; give the "
-                "names of its columns"
-            )
+            policy = as_policy(self.policy)
+            return np.array([*policy.names, *policy.passing.columns], dtype=object)
         if fitted is None and count is not None:
             fitted = [f"x{i}" for i in range(count)]
         names = list(input_features if fitted is None else fitted)
@@ -98,6 +113,20 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         array = self._array(policy, X)
         return array, [f"x{i}" for i in range(array.shape[1])]
 
+    def _held(self, found: Any, names: list[str], X: Any) -> Any:
+        """Return a result in what holds results: see `set_output`."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+        if chosen == "default" or type(found).__module__.partition(".")[0] == chosen:
+            return found
+        table = as_frame(found).to_dict(as_series=False) if self._named(found) else found
+        if chosen == "polars":
+            import polars as pl
+
+            return pl.DataFrame(table) if self._named(found) else pl.DataFrame(table, schema=names, orient="row")
+        import pandas as pd
+
+        return pd.DataFrame(table, columns=names, index=X.index if isinstance(X, pd.DataFrame) else None)
+
     def _array(self, policy: Policy, X: Any) -> Any:
         """Check what is not a data frame; missing and infinite values are the policy's business.
 
@@ -108,8 +137,11 @@ class Perturb(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-
         check_beside({label for name in policy.names for label in (name, labels.get(name, name))}, X)
         check_index(policy.passing.columns, X)
         X = self._objects(X)
-        if np.asarray(X).dtype.kind == "c":  # scikit-learn's refusal would show the values
+        found = np.asarray(X)
+        if found.dtype.kind == "c":  # scikit-learn's refusal would show the values
             raise ValueError("Complex data not supported; give numbers or words")
+        if getattr(X, "ndim", found.ndim) != 2:  # a sparse matrix becomes an array without a dimension
+            raise ValueError(f"X must be a table of shape (records, columns), got {found.shape}. Reshape your data")
         return check_array(X, dtype=None, ensure_all_finite=False)
 
     def _objects(self, X: Any) -> Any:

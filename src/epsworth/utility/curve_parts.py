@@ -29,7 +29,7 @@ from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quan
 from epsworth.utility.engines.coin import with_coin
 from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, part_file, read_piece
 from epsworth.utility.engines.totals import Histogram, Totals
-from epsworth.utility.population import Population, default_confidence, population_of_counts
+from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import long_columns, promises, view_of
 
@@ -194,6 +194,7 @@ notes, spent, stopped
 
         As `Curves.population`; the bounds of records are rounded to 2^14 steps, to the safe side, and counted.
         """
+        at = check_at(at, self.shape[1])
         found, average = self._histograms[self._held(of)], self.average(of)
         return population_of_counts(
             found.values,

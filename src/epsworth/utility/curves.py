@@ -23,7 +23,7 @@ from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.figures import Bands, Recommended, draw_bands
-from epsworth.utility.population import Population, default_confidence, population_bounds
+from epsworth.utility.population import Population, check_at, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import long_columns, promises, span, view_of
 
@@ -167,6 +167,7 @@ class Curves(Result):
         at : sequence of int, optional
             The epsilons to look at, by number; the confidence is that of all together whichever these are.
         """
+        at = check_at(at, len(self.epsilons))
         found, own = self.bounds(of), [self.mechanisms.index(name) for name in self.built_from]
         within = population_bounds(
             Interval(found.lower[:, at], found.upper[:, at]),

@@ -17,6 +17,7 @@ Waudby-Smith & Ramdas 2024 bet so, one row after the other; a mixture of constan
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,6 +27,7 @@ from scipy.special import logsumexp
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk, check_spent
+from epsworth.numerals import short
 from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, round_up, up
 
@@ -150,6 +152,16 @@ def population_of_counts(
     lower = mean_above(steps, average.lower, miss, at_least)
     upper = up(1 - mean_above(steps, np.maximum(down(1 - average.upper), 0), miss, less))
     return Population(lower, np.minimum(upper, 1.0), float(confidence), n, float_below(risk.spent))
+
+
+def check_at(at: Sequence[int] | slice, count: int) -> Sequence[int] | slice:
+    """Refuse numbers of epsilons that there are not."""
+    if isinstance(at, slice):
+        return at
+    for one in at if isinstance(at, (Sequence, np.ndarray)) else [at]:
+        if not isinstance(one, (int, np.integer)) or isinstance(one, bool) or not -count <= one < count:
+            raise ValueError(f"at: there is no epsilon number {short(one)}; the curves hold 0 to {count - 1}")
+    return at
 
 
 def _paid(confidence: float, spent: float, among: int) -> tuple[Risk, float]:

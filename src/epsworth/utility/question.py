@@ -332,6 +332,8 @@ def sensitive_positions(records: Records, sensitive: str | int | Sequence[str | 
 def epsilon_grid(epsilons: ArrayLike) -> Floats:
     """Return increasing, positive epsilons as an array."""
     try:
+        if any(isinstance(one, (str, bytes, bool, np.bool_)) for one in np.asarray(epsilons, dtype=object).flat):
+            raise TypeError
         grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"epsilons must be numbers, got {short(epsilons)}") from None
