@@ -19,7 +19,8 @@ def kind_of(model: Any) -> str | None:
     Claim: the class is the library's own, not one of its name or made from it, and no method that answers was put in
     the place of the library's on the object; one that was on the class is found out by asking.
     """
-    return _library_class(type(model)) if METHODS.isdisjoint(getattr(model, "__dict__", ())) else None
+    kind: Any = type(model)
+    return _library_class(kind) if METHODS.isdisjoint(getattr(model, "__dict__", ())) else None
 
 
 @cache
