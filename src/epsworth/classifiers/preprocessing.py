@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.scalers import ignoring_names
 from epsworth.classifiers.transformers import all_stepped, row_by_row
 
@@ -134,7 +133,7 @@ NOTHING = Preprocessing((), Columns.of_records(0))
 def preprocessing_before(model: Any, steps: Sequence[Any]) -> Preprocessing:
     """Read the steps of a fitted model before its estimator, or say which of them stands in the way."""
     if not steps:
-        raise Unsupported(NOTHING)
+        return NOTHING
     found = all_stepped(steps, Columns.of_records(model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))
