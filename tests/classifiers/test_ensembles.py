@@ -37,6 +37,7 @@ from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sum
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.question import ask
+from readings import said
 
 NOISY = np.where(np.random.default_rng(0).random(150) < 0.4, SPECIES[::-1], SPECIES)
 SETTINGS = {"sensitive": [0, 2], "mechanisms": ["pm", "krr:k=9"], "epsilons": [0.5, 2, 6], "domain": RANGES}
@@ -350,7 +351,7 @@ def test_what_is_not_read_is_named(name):
     if name == "a temperature":
         pytest.importorskip("sklearn", "1.8", reason="this scikit-learn has no temperature scaling")
     model = build().fit(IRIS, LABELS[2])
-    assert why in tree_reading(model)
+    assert why in said(tree_reading, model)
     settings = {**SETTINGS, "mechanisms": "pm", "rng": 0, "tolerance": 0.2}
     found = ew.stability(model, ROWS[:1], **settings)
     assert found.method.item(0) == "sampled"
@@ -365,9 +366,11 @@ def test_a_stack_of_members_that_know_other_classes_is_not_read(known, classes):
     few = np.isin(SPECIES, known)
     members = [forest().fit(IRIS[few], SPECIES[few]), tree().fit(IRIS, SPECIES)]
     model = StackingClassifier(named(*members), cv="prefit").fit(IRIS, LABELS[classes])
-    assert (tree_reading(model) == "a member of the ensemble knows other classes") == (classes == 2 or len(known) == 1)
+    assert (said(tree_reading, model) == "a member of the ensemble knows other classes") == (
+        classes == 2 or len(known) == 1
+    )
     found = ew.stability(model, ROWS, **SETTINGS | {"mechanisms": "pm", "epsilons": [2.0]}, tolerance=0.1, rng=0)
-    assert found.confidence < 1 or isinstance(tree_reading(model), TreeModel)
+    assert found.confidence < 1 or isinstance(said(tree_reading, model), TreeModel)
 
 
 @pytest.mark.parametrize("part", ["search", "best", "member", "calibrator"])
@@ -379,7 +382,7 @@ def test_a_part_that_answers_by_other_code_is_not_read(part):
         "member": lambda: soft(tree(), forest()),
         "calibrator": lambda: calibrated(forest()),
     }[part]().fit(IRIS, LABELS[2])
-    assert not isinstance(tree_reading(model), str)
+    assert not isinstance(said(tree_reading, model), str)
     changed = {
         "search": lambda: model,
         "best": lambda: model.best_estimator_,
@@ -387,7 +390,7 @@ def test_a_part_that_answers_by_other_code_is_not_read(part):
         "calibrator": lambda: model.calibrated_classifiers_[0].calibrators[0],
     }[part]()
     changed.predict = lambda X: np.zeros(len(X))
-    assert isinstance(tree_reading(model), str)
+    assert isinstance(said(tree_reading, model), str)
 
 
 def test_ensembles_that_decide_beside_each_other_have_cells_only():

@@ -40,6 +40,7 @@ from epsworth.utility.engines.propagation import bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.question import ask
 from epsworth.utility.radius.question import ask as ask_radius
+from readings import said
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 2: (1, 7)}
@@ -84,7 +85,7 @@ def fitted(name):
 def readers(model):
     """Return what each engine reads of a model: a sentence, or None, where it reads nothing."""
     question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
-    read = [reader(question) for reader in (cells_for, linear_for, quadratic_for, bounds_for)]
+    read = [said(reader, question) for reader in (cells_for, linear_for, quadratic_for, bounds_for)]
     return [found for found in read if not isinstance(found, str)] + [
         found for found in [ask_radius(model, IRIS[0], norm=2, features=None).inside()] if found is not None
     ]
@@ -156,7 +157,7 @@ def test_a_method_patched_on_the_librarys_class_is_found_out_by_asking(name, mon
     own = type(fitted(name)).predict
     monkeypatch.setattr(type(fitted(name)), "predict", lambda self, X: own(self, np.asarray(X)[:, ::-1]))
     question = ask(fitted(name), IRIS[[0, 60]], y=None, **SETTINGS)
-    assert all(isinstance(reader(question), str) for reader in (cells_for, linear_for, quadratic_for, bounds_for))
+    assert all(isinstance(said(reader, question), str) for reader in (cells_for, linear_for, quadratic_for, bounds_for))
     assert ew.radius(fitted(name), IRIS[60], rng=0).method == "sampled"
 
 
@@ -247,7 +248,7 @@ def test_every_part_of_a_model_must_be_the_librarys(make):
     model = make()
     question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
     for reader in (cells_for, linear_for, quadratic_for, bounds_for):
-        assert isinstance(reader(question), str)
+        assert isinstance(said(reader, question), str)
     np.testing.assert_array_equal(as_classifier(model).labels(IRIS), model.predict(IRIS))
     assert ew.radius(model, IRIS[60], rng=0).method == "sampled"
 
@@ -291,8 +292,8 @@ def test_a_reading_that_the_labels_contradict_is_not_used(name, reader, monkeypa
     model = fitted(name)
     question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
     monkeypatch.setattr(type(question.classifier.answer), "__call__", lambda self, records: np.full(len(records), 2))
-    assert "its " in reader(question)
-    assert " are not those of its " in reader(question)
+    assert "its " in said(reader, question)
+    assert " are not those of its " in said(reader, question)
 
 
 def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
@@ -305,7 +306,7 @@ def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
         with monkeypatch.context() as patched:
             kind = type(question.classifier.answer)
             patched.setattr(kind, "__call__", lambda self, Z, odd=odd: (self.model.predict(Z) + odd(Z)) % 3)
-            assert cells_for(question) == unlike("trees")
+            assert said(cells_for, question) == unlike("trees")
 
 
 @pytest.mark.parametrize(
@@ -352,4 +353,4 @@ def test_estimators_are_asked_twice_as_functions_are(by):
 
 
 def test_network_models_say_why_they_are_not_read():
-    assert "is not a network" in network_model(of_class("network", {"predict": lambda self, X: X}))
+    assert "is not a network" in said(network_model, of_class("network", {"predict": lambda self, X: X}))

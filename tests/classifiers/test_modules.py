@@ -16,6 +16,7 @@ from epsworth.classifiers.layers import Network
 from epsworth.classifiers.modules import module_network
 from epsworth.classifiers.networks import network_model
 from epsworth.utility.engines.propagation import NetworkBoxes
+from readings import said
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -217,7 +218,7 @@ class Reversed(nn.Sequential):
     ],
 )
 def test_what_cannot_be_read_says_why_and_is_sampled(module, message):
-    assert message in module_network(module.eval())
+    assert message in said(module_network, module.eval())
 
 
 def test_refusals_name_the_way_out():
@@ -231,7 +232,7 @@ def test_reduced_precision_is_not_certified(monkeypatch):
     module = trained_module("relu")
     torch.set_float32_matmul_precision("high")
     try:
-        assert "single or in double precision" in module_network(module)
+        assert "single or in double precision" in said(module_network, module)
     finally:
         torch.set_float32_matmul_precision("highest")
 
@@ -239,7 +240,7 @@ def test_reduced_precision_is_not_certified(monkeypatch):
         raise RuntimeError("precision set for one backend only")
 
     monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
-    assert "single or in double precision" in module_network(module)
+    assert "single or in double precision" in said(module_network, module)
 
 
 def test_autocast_around_a_question_changes_nothing():
@@ -324,12 +325,12 @@ def test_modules_that_compute_by_other_code_are_not_read(monkeypatch):
     compiled = fresh()
     compiled._compiled_call_impl = lambda *rows: rows[0]
     for module in (whole, part, compiled):
-        assert isinstance(module_network(module), str)
+        assert isinstance(said(module_network, module), str)
     with monkeypatch.context() as patched:
         patched.setattr(nn.ReLU, "forward", lambda self, rows: -rows)
-        assert isinstance(module_network(fresh()), str)
+        assert isinstance(said(module_network, fresh()), str)
     handle = nn.modules.module.register_module_forward_hook(lambda module, rows, out: -out)
     try:
-        assert "hooks are set on all modules" in module_network(fresh())
+        assert "hooks are set on all modules" in said(module_network, fresh())
     finally:
         handle.remove()

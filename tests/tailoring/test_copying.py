@@ -47,6 +47,7 @@ from epsworth.release.reading_copies import read_copy
 from epsworth.space import Feature
 from epsworth.tailoring.copying import certificate_of, copy_of
 from epsworth.tailoring.copying_sums import copy_of_sums
+from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 CANCER, SICK = load_breast_cancer(return_X_y=True)
@@ -351,24 +352,24 @@ def test_what_is_refused_is_said_plainly(model, word):
     grids = [Grid(Feature(f"x{j}", 0, 10), bits=1 if word is None else 8, missing=1) for j in range(4)]
     if word is not None and "imputer" in str(model).lower():
         grids = [Grid(Feature(f"x{j}", 0, 10, points=11), missing=1) for j in range(4)]
-    found = copy_of(model, grids, as_records(X))
+    found = said(copy_of, model, grids, as_records(X))
     assert isinstance(found, Layers) if word is None else word in found
 
 
 def test_trees_that_mix_columns_and_other_counts_of_grids_are_refused():
     model = make_pipeline(PCA(2), RandomForestClassifier(5)).fit(IRIS, KIND)
-    assert "mixes several columns" in copy_of(model, grids_of(IRIS), as_records(IRIS))
-    assert "3 grids for 4 columns" in copy_of(model, grids_of(IRIS)[:3], as_records(IRIS))
-    assert "3 grids for 4 columns" in copy_of_sums(model, grids_of(IRIS)[:3], as_records(IRIS))
+    assert "mixes several columns" in said(copy_of, model, grids_of(IRIS), as_records(IRIS))
+    assert "3 grids for 4 columns" in said(copy_of, model, grids_of(IRIS)[:3], as_records(IRIS))
+    assert "3 grids for 4 columns" in said(copy_of_sums, model, grids_of(IRIS)[:3], as_records(IRIS))
 
 
 def test_a_certificate_is_that_of_one_model_and_one_copy():
     records, grids = as_records(IRIS), grids_of(IRIS)
     one, other = (LogisticRegression(C=c, max_iter=2000).fit(IRIS, KIND) for c in (1, 2))
-    assert "not that of this model" in certificate_of(one, grids, records, copy_of(other, grids, records))
+    assert "not that of this model" in said(certificate_of, one, grids, records, copy_of(other, grids, records))
     one, other = (RandomForestClassifier(5, random_state=seed).fit(IRIS, KIND) for seed in (1, 2))
-    assert "not that of this model" in certificate_of(one, grids, records, copy_of(other, grids, records))
-    assert isinstance(certificate_of(KNeighborsClassifier().fit(IRIS, KIND), grids, records, copy_of(one, grids, records)), str)  # fmt: skip # noqa: E501
+    assert "not that of this model" in said(certificate_of, one, grids, records, copy_of(other, grids, records))
+    assert isinstance(said(certificate_of, KNeighborsClassifier().fit(IRIS, KIND), grids, records, copy_of(one, grids, records)), str)  # fmt: skip # noqa: E501
 
 
 @pytest.mark.parametrize("bits", [4, 24])

@@ -43,6 +43,7 @@ from epsworth.classifiers.shortcuts import Branch
 from epsworth.classifiers.transformers import row_by_row, stepped
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
+from readings import said
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -230,7 +231,7 @@ def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     xgboost = pytest.importorskip("xgboost")
     fitted = make_pipeline(PREPARED["sparse"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
     question = ask(fitted, TABLE[:2], sensitive=["age"], mechanisms="pm", epsilons=[1.0], y=None, domain=DOMAIN)
-    assert "missing to the trees" in cells_for(question)
+    assert "missing to the trees" in said(cells_for, question)
     dense = make_pipeline(PREPARED["selected"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
     assert check_cells(dense, TABLE, 2, 200) == 0
 

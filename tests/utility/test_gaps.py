@@ -40,6 +40,7 @@ from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.question import ask
+from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -279,7 +280,7 @@ def test_scores_that_are_no_numbers_are_not_read():
     X = rng.normal(size=(200, 2))
     model, row = GaussianNB().fit(X, X[:, 0] > 0), [[0.4, 1e200]]
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0]}
-    assert "not finite numbers" in quadratic_for(ask(model, row, y=None, **asked))
+    assert "not finite numbers" in said(quadratic_for, ask(model, row, y=None, **asked))
     assert ew.stability(model, row, rng=0, **asked).lower.item() > 0.95
     assert not ew.radius(model, row, features=[0], rng=0).sound  # it was: no point nearer than NaN
 
@@ -289,9 +290,9 @@ def test_numbers_that_single_precision_does_not_hold_are_not_read():
     X = rng.normal(size=(200, 2))
     model = MLPClassifier((3,), max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0], "y": None}
-    assert bounds_for(ask(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
+    assert said(bounds_for, ask(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
     assert isinstance(bounds_for(ask(model, [[0.4, 1e3]], **asked)), PropagatedBounds)
-    assert bounds_for(ask(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
+    assert said(bounds_for, ask(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
 
 
 def exported(labels=2, *, columns=2, unused=False):
@@ -346,7 +347,7 @@ def test_what_single_precision_does_not_hold_is_not_read(value, labels, unused):
     _, onnx = exported(labels, unused=unused)
     rows = np.array([[0.5, value], [0.4, 0.1]])
     if abs(value) != 3e38:
-        assert isinstance(linear_for(ask(onnx, rows, y=None, **FIELD)), str)
+        assert isinstance(said(linear_for, ask(onnx, rows, y=None, **FIELD)), str)
     asked = {**FIELD, "epsilons": [1.0, 4.0], "rng": 0, "confidence": 1 - 1e-7, "tolerance": 0.1}
     assert wrong_curves(onnx, rows, asked, np.random.default_rng(1), []) == []
     assert ew.stability(onnx, rows[1:], **FIELD).confidence == 1

@@ -24,6 +24,7 @@ from epsworth.classifiers.preprocessing import preprocessing_before
 from epsworth.classifiers.steadiness import ALONE
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.question import ASKED_AGAIN, ask
+from readings import said
 from strategies import sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -394,4 +395,4 @@ def test_odd_chains_are_refused():
         ([Affine.of(np.full((2, 2), np.inf), np.zeros(2))], 2, "not finite"),
         ([wide], 2, "too wide"),
     ):
-        assert message in network_of(steps, np.arange(classes), 2.0**-24)
+        assert message in said(network_of, steps, np.arange(classes), 2.0**-24)

@@ -21,6 +21,7 @@ from epsworth.classifiers.reading import unlike
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.engines.slabs import Intervals, Leads, _extremes, bracket
 from epsworth.utility.question import ask
+from readings import said
 from strategies import sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -430,10 +431,10 @@ def test_scores_are_checked_against_the_classifier(monkeypatch):
         "y": None,
     }
     kind = type("GaussianNB", (GaussianNB,), {"predict": predict})  # not what it is called
-    assert "has no quadratic scores" in quadratic_for(ask(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings))
+    assert "has no quadratic scores" in said(quadratic_for, ask(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings))
     asked = ask(GaussianNB().fit(IRIS, SPECIES), IRIS[[70]], **settings)
     monkeypatch.setattr(type(asked.classifier.answer), "__call__", predict)
-    assert quadratic_for(asked) == unlike("scores")
+    assert said(quadratic_for, asked) == unlike("scores")
 
 
 def test_frames_one_cluster_and_labels_as_texts():

@@ -15,6 +15,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.responses import Calibrated, Ends, Logistic, Response, Sums, Turned
 from epsworth.classifiers.scalers import dense, ignoring_names, opened
 from epsworth.rounding import UNIT
@@ -109,17 +110,17 @@ def held(model: Any) -> Any:
     return model.estimator_ if hasattr(model, "estimator_") else model.estimator
 
 
-def threshold_rule(model: Any, one: Answers) -> Rule | str:
+def threshold_rule(model: Any, one: Answers) -> Rule:
     """Return how a classifier with a threshold decides, given what its estimator answers."""
     if kind_of(model) == "FixedThresholdClassifier":
         positive, level = model.pos_label, model.threshold
     elif kind_of(model._curve_scorer) == "_CurveScorer":
         positive, level = model._curve_scorer._get_pos_label(), model.best_threshold_
     else:
-        return "the scorer of the threshold answers by code of its own"
+        raise Unsupported("the scorer of the threshold answers by code of its own")
     method, response = one.response(held(model), model._get_response_method())
     if response is None or len(model.classes_) != 2:
-        return f"the scores that are compared with the threshold are {UNKNOWN}"
+        raise Unsupported(f"the scores that are compared with the threshold are {UNKNOWN}")
     own = 1 if positive is None else int(np.flatnonzero(np.asarray(model.classes_) == positive)[0])
     places = (1 - own, own)
     if method == "predict_proba":
@@ -127,15 +128,15 @@ def threshold_rule(model: Any, one: Answers) -> Rule | str:
     return Rule(response if own == 1 else Turned(response), 0, 0.0 if isinstance(level, str) else float(level), places)
 
 
-def calibration(part: Any, one: Answers, classes: Any) -> Response | str:
+def calibration(part: Any, one: Answers, classes: Any) -> Response:
     """Return what a part of a `CalibratedClassifierCV` answers, given what its estimator does."""
     if kind_of(part) != "_CalibratedClassifier" or any(kind_of(c) not in CALIBRATORS for c in part.calibrators):
-        return "a calibrator is neither a sigmoid nor isotonic, or answers by code of its own"
+        raise Unsupported("a calibrator is neither a sigmoid nor isotonic, or answers by code of its own")
     inner = one.response(part.estimator, CALIBRATED)[1]
     if inner is None:
-        return f"the scores that are calibrated are {UNKNOWN}"
+        raise Unsupported(f"the scores that are calibrated are {UNKNOWN}")
     if not np.array_equal(part.estimator.classes_, part.classes) or not np.array_equal(part.classes, classes):
-        return "a part of the CalibratedClassifierCV knows other classes"
+        raise Unsupported("a part of the CalibratedClassifierCV knows other classes")
     return Calibrated(inner, tuple(part.calibrators))
 
 
@@ -168,31 +169,27 @@ class Scored(Answers):
     members: tuple[Scored, ...] = ()
 
 
-def scored(model: Any) -> Scored | str:
+def scored(model: Any) -> Scored:
     """Open a model, through thresholds and calibration by a single model of two classes, or say what is in the way."""
     found = opened(model)
     if found is None:
-        return "a part of the classifier answers by code of its own"
+        raise Unsupported("a part of the classifier answers by code of its own")
     estimator, kind, steps = found
     if kind in THRESHOLDS:
         one = scored(held(estimator))
-        rule = one if isinstance(one, str) else threshold_rule(estimator, one)
-        probabilities = None if isinstance(one, str) else one.probabilities
+        rule, probabilities = threshold_rule(estimator, one), one.probabilities
     elif kind == "CalibratedClassifierCV":
         if len(estimator.calibrated_classifiers_) != 1 or len(estimator.classes_) != 2:
-            return "the CalibratedClassifierCV averages several models, or has more than two classes"
+            raise Unsupported("the CalibratedClassifierCV averages several models, or has more than two classes")
         (part,) = estimator.calibrated_classifiers_
         one = scored(part.estimator)
-        answer = one if isinstance(one, str) else calibration(part, one, estimator.classes_)
-        rule = answer if isinstance(answer, str) else argmax_rule(answer)
-        probabilities = None if isinstance(answer, str) else answer
+        probabilities = calibration(part, one, estimator.classes_)
+        rule = argmax_rule(probabilities)
     elif kind == ONE_VS_REST:
         return one_vs_rest(estimator, steps)
     else:
         one = Scored(estimator=estimator, kind=kind, steps=steps, probabilities=Logistic(), scores=Sums())
         return replace(one, classes=getattr(estimator, "classes_", None))
-    if isinstance(one, str) or isinstance(rule, str):
-        return one if isinstance(one, str) else str(rule)
     scores = one.scores if kind in THRESHOLDS else None
     return replace(
         one,
@@ -204,7 +201,7 @@ def scored(model: Any) -> Scored | str:
     )
 
 
-def one_vs_rest(model: Any, steps: list[Any]) -> Scored | str:
+def one_vs_rest(model: Any, steps: list[Any]) -> Scored:
     """Open a `OneVsRestClassifier` of linear models: of two classes it has one score, of more a score for each.
 
     It compares what its members' ``decision_function`` answers, as they stand; the first of equal scores may win or
@@ -213,14 +210,15 @@ def one_vs_rest(model: Any, steps: list[Any]) -> Scored | str:
     classes = np.asarray(model.classes_)
     wanted = {"binary": 1, "multiclass": len(classes)}.get(model.label_binarizer_.y_type_)
     if len(model.estimators_) != wanted or len(classes) < 2:
-        return "the OneVsRestClassifier does not choose one of several classes"
+        raise Unsupported("the OneVsRestClassifier does not choose one of several classes")
     members = []
     for estimator in model.estimators_:
-        one = scored(estimator)
-        if isinstance(one, str):
-            return f"a member of the OneVsRestClassifier: {one}"
+        try:
+            one = scored(estimator)
+        except Unsupported as why:
+            raise Unsupported(f"a member of the OneVsRestClassifier: {why}") from None
         if one.kind not in LINEAR or one.rule is not None or not np.array_equal(one.classes, [0, 1]):
-            return "a member of the OneVsRestClassifier is not a linear model of its class against the rest"
+            raise Unsupported("a member of the OneVsRestClassifier is not a linear model of its class against the rest")
         members.append(one)
     if wanted == 1:
         return replace(members[0], steps=[*steps, *members[0].steps], classes=classes)

@@ -21,6 +21,7 @@ from epsworth.classifiers.cuts import LINEAR, UNKNOWN, argmax_rule, calibration,
 from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.members import NO_TREES, Choice, Member, Read, added_up, cut_off, together
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.responses import (
     AtLeast,
     Average,
@@ -40,45 +41,43 @@ from epsworth.classifiers.sklearn_trees import genuine_trees
 UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"
 SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
 
-Reader = Callable[[Any, Columns, Read], Member | str]
+Reader = Callable[[Any, Columns, Read], Member]
 
 
-def read_all(models: Sequence[Any], given: Columns, read: Read, *, alike: bool = False) -> list[Member] | str:
+def read_all(models: Sequence[Any], given: Columns, read: Read, *, alike: bool = False) -> list[Member]:
     """Read all members, or say what stands in the way at the first of which something does.
 
     ``alike``: of copies of one model that are no trees, neither is the ensemble.
     """
     found: list[Member] = []
     for model in models:
-        one = read(model, given)
-        if isinstance(one, str):
-            return one if alike and one.startswith(NO_TREES) else f"a member of the ensemble: {one}"
-        found.append(one)
+        try:
+            found.append(read(model, given))
+        except Unsupported as why:
+            if alike and str(why).startswith(NO_TREES):
+                raise
+            raise Unsupported(f"a member of the ensemble: {why}") from None
     return found
 
 
-def voting(model: Any, given: Columns, read: Read) -> Member | str:
+def voting(model: Any, given: Columns, read: Read) -> Member:
     """Read a `VotingClassifier`: its members' labels, or probabilities, are weighted and added."""
     members = read_all(model.estimators_, given, read)
-    if isinstance(members, str):
-        return members
     places = np.arange(len(model.classes_)).tolist()
     if len(places) < 2 or any(sorted(one.trees.classes.tolist()) != places for one in members):
-        return "a member of the ensemble does not know all its classes"
+        raise Unsupported("a member of the ensemble does not know all its classes")
     weights = np.ones(len(members)) if model.weights is None else np.asarray(model._weights_not_none, dtype=np.float64)
     if not (weights >= 0).all() or not weights.sum() > 0:
-        return "the weights of the ensemble are negative, or all 0"
+        raise Unsupported("the weights of the ensemble are negative, or all 0")
     if model.voting == "hard":
         return _by_votes(model, members, weights)
     if any(one.sums.classes.tolist() != places for one in members):
-        return "a member of the ensemble orders its classes otherwise"
+        raise Unsupported("a member of the ensemble orders its classes otherwise")
     return _by_probabilities(model, members, weights)
 
 
-def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member | str:
+def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member:
     found = together([one.trees for one in members])
-    if isinstance(found, str):
-        return found
     trees, places, slack = found
     votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
     decision = Largest(Average(tuple(votes), weights), slack)
@@ -96,7 +95,7 @@ def _renamed(trees: TreeModel) -> Callable[..., Any]:
     return places
 
 
-def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) -> Member | str:
+def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) -> Member:
     """Average probabilities: those of forests by adding their leaves, others side by side."""
     responses = [one.probabilities for one in members]
     if all(isinstance(response, Shares) for response in responses):
@@ -109,26 +108,22 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
     known = [response for response in responses if response is not None]
     found = together([one.sums for one in members])
     if len(known) < len(members):
-        return f"the probabilities of a member of the ensemble are {UNKNOWN}"
-    if isinstance(found, str):
-        return found
+        raise Unsupported(f"the probabilities of a member of the ensemble are {UNKNOWN}")
     trees, places, slack = found
     average = Average(tuple(zip(known, places, strict=True)), weights / weights.sum())
     decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
     return Member(trees=decided, probabilities=average, raw=decided)
 
 
-def bagging(model: Any, given: Columns, read: Read) -> Member | str:
+def bagging(model: Any, given: Columns, read: Read) -> Member:
     """Read a `BaggingClassifier` of trees or forests, each of which sees columns of its own."""
     width, members = len(model.classes_), []
     for estimator, features in zip(model.estimators_, model.estimators_features_, strict=True):
         columns = np.asarray(features, dtype=np.intp)
-        one = read(estimator, given.taken(columns))
-        if isinstance(one, str):
-            return f"a member of the ensemble: {one}"
+        (one,) = read_all([estimator], given.taken(columns), read)
         even = isinstance(one.probabilities, Shares) and one.probabilities.trees == len(one.sums.roots)
         if width < 2 or not even:
-            return f"the probabilities of a member of the ensemble are {UNKNOWN}, or not averages of leaves"
+            raise Unsupported(f"the probabilities of a member of the ensemble are {UNKNOWN}, or not averages of leaves")
         one = _of_all_columns(one, columns, given)
         members.append(_spread(one, width))
     scale = np.array([1 / one.probabilities.trees for one in members if isinstance(one.probabilities, Shares)])
@@ -166,17 +161,15 @@ def _spread(one: Member, width: int) -> Member:
     return Member(trees=replace(trees, values=values, offset=offset), probabilities=one.probabilities)
 
 
-def ada_boost(model: Any, given: Columns, read: Read) -> Member | str:
+def ada_boost(model: Any, given: Columns, read: Read) -> Member:
     """Read an `AdaBoostClassifier` of single trees: weighted votes of the leaves."""
     members = read_all(model.estimators_, given, read)
-    if isinstance(members, str):
-        return members
     last = [steps_of(estimator)[0] for estimator in model.estimators_]
     if not genuine_trees(last, *SINGLE):
-        return "the members of the AdaBoostClassifier are no single trees"
+        raise Unsupported("the members of the AdaBoostClassifier are no single trees")
     classes, weights = model.classes_, np.asarray(model.estimator_weights_, dtype=np.float64)
     if not weights.sum() > 0 or (weights < 0).any():
-        return "the weights of the ensemble are negative, or all 0"
+        raise Unsupported("the weights of the ensemble are negative, or all 0")
     members = _given_arrays(members, given)
     trees = [
         replace(one.trees, values=_leaf_votes(tree, classes), offset=np.zeros(len(classes) if len(classes) > 2 else 1))
@@ -203,30 +196,24 @@ def _given_arrays(members: Sequence[Member], given: Columns) -> list[Member]:
     return [one.behind(all_columns) if one.trees.before.steps else one for one in members]
 
 
-def _confidences(model: Any, members: Sequence[Member]) -> list[Response] | str:
+def _confidences(model: Any, members: Sequence[Member]) -> list[Response]:
     """Return what an ensemble of two-class members compares: their scores, or else probabilities."""
     found: list[Response] = []
     for one, estimator in zip(members, model.estimators_, strict=True):
         response = one.response(estimator, ("decision_function", "predict_proba"))[1]
         if response is None:
-            return UNKNOWN_SCORES
+            raise Unsupported(UNKNOWN_SCORES)
         found.append(response)
     return found
 
 
-def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
+def one_vs_rest(model: Any, given: Columns, read: Read) -> Member:
     """Read a `OneVsRestClassifier` of more than two classes: the label of the largest score."""
     if model.label_binarizer_.y_type_ != "multiclass" or len(model.estimators_) != len(model.classes_):
-        return "the OneVsRestClassifier does not choose one of several classes"
+        raise Unsupported("the OneVsRestClassifier does not choose one of several classes")
     members = read_all(model.estimators_, given, read, alike=True)
-    if isinstance(members, str):
-        return members
     known = _confidences(model, members)
-    if isinstance(known, str):
-        return known
     found = together([one.sums for one in members])
-    if isinstance(found, str):
-        return found
     trees, places, slack = found
     if all(isinstance(response, Sums) for response in known):
         return Member(trees=replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
@@ -234,50 +221,40 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member | str:
     return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
 
 
-def one_vs_one(model: Any, given: Columns, read: Read) -> Member | str:
+def one_vs_one(model: Any, given: Columns, read: Read) -> Member:
     """Read a `OneVsOneClassifier` of more than two classes: votes of pairs, and confidences where these are equal."""
     classes = np.asarray(model.classes_)
     if len(classes) < 3 or model.pairwise_indices_ is not None:
-        return "the OneVsOneClassifier has two classes, or members that see similarities"
+        raise Unsupported("the OneVsOneClassifier has two classes, or members that see similarities")
     members = read_all(model.estimators_, given, read)
-    if isinstance(members, str):
-        return members
     known = _confidences(model, members)
-    if isinstance(known, str):
-        return known
     if not all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members):
-        return UNKNOWN_SCORES
+        raise Unsupported(UNKNOWN_SCORES)
     found = together([one.trees for one in _given_arrays(members, given)])
-    if isinstance(found, str):
-        return found
     trees, places, slack = found
     votes = [Votes(Choice(one.trees.decision), 2) for one in members]
     decision = Largest(Pairs(tuple(zip(known, votes, places, strict=True)), len(classes)), slack)
     return Member(trees=replace(trees, classes=classes, decision=decision))
 
 
-def stacking(model: Any, given: Columns, read: Read) -> Member | str:
+def stacking(model: Any, given: Columns, read: Read) -> Member:
     """Read a `StackingClassifier` whose last step is linear in the probabilities, or scores, of its members."""
     last, classes = model.final_estimator_, np.asarray(model.classes_)
     linear = kind_of(last) in LINEAR and hasattr(last, "coef_")
     if not linear or model.passthrough or last.classes_.tolist() != list(range(len(classes))):
-        return "the last step of the StackingClassifier is not linear in its members' probabilities alone"
+        raise Unsupported("the last step of the StackingClassifier is not linear in its members' probabilities alone")
     members = read_all(model.estimators_, given, read)
-    if isinstance(members, str):
-        return members
     responses = []
     for one, estimator, method in zip(members, model.estimators_, model.stack_method_, strict=True):
         response = None if method == "predict" else one.response(estimator, method)[1]
         if response is None or one.sums.classes.tolist() != estimator.classes_.tolist():
-            return UNKNOWN_SCORES
+            raise Unsupported(UNKNOWN_SCORES)
         responses.append(response)
     weights, counts = np.atleast_2d(dense(last.coef_)), [len(estimator.classes_) for estimator in model.estimators_]
     widths = [_columns_of(method, n, classes) for method, n in zip(model.stack_method_, counts, strict=True)]
     if min(counts) < 2 or (len(classes) == 2 < max(counts)) or sum(widths) != weights.shape[1]:
-        return "a member of the ensemble knows other classes"
+        raise Unsupported("a member of the ensemble knows other classes")
     found = together([one.sums for one in members])
-    if isinstance(found, str):
-        return found
     trees, places, slack = found
     scores = Stacked(tuple(zip(responses, places, strict=True)), weights, np.atleast_1d(last.intercept_))
     decision = AtLeast(scores, 0, 0.0, (0, 1), slack) if len(classes) == 2 else Largest(scores, slack)
@@ -289,20 +266,16 @@ def _columns_of(method: str, known: int, classes: NDArray[Any]) -> int:
     return 1 if len(classes) == 2 or (method == "decision_function" and known == 2) else known
 
 
-def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
+def calibrated(model: Any, given: Columns, read: Read) -> Member:
     """Read a `CalibratedClassifierCV`: one monotone map of a single score, or averages over several of them."""
     parts = model.calibrated_classifiers_
     members = read_all([part.estimator for part in parts], given, read, alike=True)
-    if isinstance(members, str):
-        return members
     found: list[Response] = []
     for one, part in zip(members, parts, strict=True):
         response = calibration(part, one, model.classes_)
-        if isinstance(response, str):
-            return response
         found.append(response)
     if len(model.classes_) < 2:
-        return "the CalibratedClassifierCV knows one class only"
+        raise Unsupported("the CalibratedClassifierCV knows one class only")
     if len(members) == 1 and len(model.classes_) == 2:
         cut = cut_off(members[0].sums, argmax_rule(found[0]))
         if cut is not None:
@@ -310,22 +283,16 @@ def calibrated(model: Any, given: Columns, read: Read) -> Member | str:
                 trees=replace(cut, classes=np.asarray(model.classes_)), probabilities=found[0], raw=members[0].sums
             )
     beside = together([one.sums for one in members])
-    if isinstance(beside, str):
-        return beside
     trees, places, slack = beside
     average = Average(tuple(zip(found, places, strict=True)), np.full(len(found), 1 / len(found)))
     decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
     return Member(trees=decided, probabilities=average, raw=decided)
 
 
-def threshold(model: Any, given: Columns, read: Read) -> Member | str:
+def threshold(model: Any, given: Columns, read: Read) -> Member:
     """Read a `FixedThresholdClassifier` or a `TunedThresholdClassifierCV`."""
     one = read(held(model), given)
-    if isinstance(one, str):
-        return one
     rule = threshold_rule(model, one)
-    if isinstance(rule, str):
-        return rule
     named = replace(one.sums, classes=np.asarray(model.classes_))
     decided = cut_off(named, rule)
     if decided is None:

@@ -7,33 +7,24 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "_catboost", "interpret", "torch")
-METHODS = ("predict", "predict_proba", "decision_function", "transform", "forward")
+METHODS = {"predict", "predict_proba", "decision_function", "transform", "forward"}
 
 
 def kind_of(model: Any) -> str | None:
     """Return the name of the library's class that a model is one of; None for a subclass, or another answer.
 
     Claim: the class is the library's own, not one of its name or made from it, and no method that answers was put in
-    the place of the library's, on the object or on the class.
+    the place of the library's on the object; one that was on the class is found out by asking.
     """
-    if any(name in METHODS for name in getattr(model, "__dict__", ())):
-        return None
     kind: Any = type(model)
-    methods = (getattr(kind, name, None) for name in METHODS)
-    sources = {_root(one.__globals__.get("__name__")) for one in methods if isinstance(one, FunctionType)}
-    return _library_class(kind) if sources <= set(LIBRARIES) else None
+    return _library_class(kind) if METHODS.isdisjoint(getattr(model, "__dict__", ())) else None
 
 
 @cache
 def _library_class(kind: type) -> str | None:
     module = sys.modules.get(str(kind.__module__))
-    ours = _root(kind.__module__) in LIBRARIES and getattr(module, kind.__name__, None) is kind
+    ours = str(kind.__module__).partition(".")[0] in LIBRARIES and getattr(module, kind.__name__, None) is kind
     return kind.__name__ if ours else None
-
-
-def _root(module: object) -> str:
-    return str(module).partition(".")[0]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import Unsupported, leading
 
 STEPS = 16  # rounded operations per affine map besides the additions: the activation before it, a cast, a division
 LARGE = 1e30  # sizes beyond which single precision could overflow
@@ -141,7 +141,7 @@ class Network:
         return self.classes[places], lead > 4 * math.sqrt(self.unit) * (1 + np.abs(scores).max(axis=1))
 
 
-def network_of(steps: Sequence[Affine | Activation], classes: NDArray[Any], unit: float) -> Network | str:
+def network_of(steps: Sequence[Affine | Activation], classes: NDArray[Any], unit: float) -> Network:
     """Return a network, neighbouring affine maps multiplied out, or why there is none.
 
     A single last score is that of ``classes[1]`` over ``classes[0]``.
@@ -153,17 +153,17 @@ def network_of(steps: Sequence[Affine | Activation], classes: NDArray[Any], unit
         if isinstance(step, Affine):
             affine[len(activations) :] = [step.after(affine[-1]) if joins else step]
         elif not joins:
-            return "an activation does not follow a linear layer"
+            raise Unsupported("an activation does not follow a linear layer")
         else:
             activations.append(step)
     if len(affine) == len(activations):
-        return "its last layer is not linear"
+        raise Unsupported("its last layer is not linear")
     if len(affine[-1].biases) == 1:
         affine[-1] = Affine.of(np.array([[0.0], [1.0]]), np.zeros(2)).after(affine[-1])
     if len(affine[-1].biases) != len(classes):
-        return "its scores are not one per class"
+        raise Unsupported("its scores are not one per class")
     if not all(np.isfinite(layer.weights).all() and np.isfinite(layer.biases).all() for layer in affine):
-        return "a weight is not finite"
+        raise Unsupported("a weight is not finite")
     if max(layer.additions for layer in affine) ** 2 * unit > STEPS / 2:
-        return "a layer is too wide for its rounding to be bounded"
+        raise Unsupported("a layer is too wide for its rounding to be bounded")
     return Network(tuple(affine), tuple(activations), classes, unit)

@@ -14,7 +14,7 @@ from epsworth.classifiers.branches import after, side_by_side
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.cuts import Answers, Rule, change_of
 from epsworth.classifiers.flat import LEAF, Decision, TreeModel, beside
-from epsworth.classifiers.reading import leading
+from epsworth.classifiers.reading import Unsupported, leading
 from epsworth.classifiers.responses import slices
 
 NO_TREES = "the classifier is not a supported tree model"
@@ -64,14 +64,14 @@ class Choice:
         return places, np.asarray(lead >= slack.max())
 
 
-Read = Callable[[Any, Columns], Member | str]
+Read = Callable[[Any, Columns], Member]
 
 
-def together(trees: Sequence[TreeModel]) -> tuple[TreeModel, list[slice], Floats] | str:
+def together(trees: Sequence[TreeModel]) -> tuple[TreeModel, list[slice], Floats]:
     """Return the trees of all as one model, where the sums of each stand, and the slack of every sum."""
     widths = [model.values.shape[1] for model in trees]
     if sum(widths) > MOST_SUMS:
-        return f"its members hold more than {MOST_SUMS} scores together"
+        raise Unsupported(f"its members hold more than {MOST_SUMS} scores together")
     slack = np.concatenate([np.full(width, model.slack) for width, model in zip(widths, trees, strict=True)])
     return beside(_on_common_columns(trees)), slices(widths), slack
 

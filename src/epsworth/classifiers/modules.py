@@ -17,6 +17,7 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.reading import Unsupported
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
 PROBES = 64  # records, and random ones, at which a single output must be seen on both sides of 0
@@ -155,23 +156,26 @@ def ends_linearly(module: Any) -> bool:
 
 def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
     """Return how many features a sequence of layers takes and the labels that it can give, where they are plain."""
-    found = module_network(module)
-    if isinstance(found, str):
+    try:
+        found = module_network(module)
+    except Unsupported:
         return None, None
     return found.affine[0].weights.shape[1], tuple(found.classes.tolist())
 
 
-def module_network(module: Any) -> Network | str:
+def module_network(module: Any) -> Network:
     """Return the inside of an ``nn.Sequential`` of linear layers and activations, or why there is none."""
     torch: Any = sys.modules["torch"]
     if kind_of(module) != "Sequential" or type(module) is not torch.nn.Sequential or _hooked(module):
-        return f"the module {type(module).__name__} is not a torch.nn.Sequential, or answers by code of its own"
+        raise Unsupported(
+            f"the module {type(module).__name__} is not a torch.nn.Sequential, or answers by code of its own"
+        )
     if _hooked_everywhere():
-        return "hooks are set on all modules"
+        raise Unsupported("hooks are set on all modules")
     parameters = list(module.parameters())
     kinds = {parameter.dtype for parameter in parameters}
     if kinds not in ({torch.float32}, {torch.float64}) or not _full_precision():
-        return "the module does not compute in single or in double precision"
+        raise Unsupported("the module does not compute in single or in double precision")
     parts = _parts(module)
     softmax = bool(parts) and type(parts[-1]) in _softmaxes() and parts[-1].dim in (1, -1)
     parts = parts[:-1] if softmax else parts  # moves no label of several outputs
@@ -179,11 +183,11 @@ def module_network(module: Any) -> Network | str:
     for part in parts:
         step = _step(part)
         if step is None:
-            return f"its layer {type(part).__name__} is not supported"
+            raise Unsupported(f"its layer {type(part).__name__} is not supported")
         steps.append(step)
     outputs = len(steps[-1].biases) if steps and isinstance(steps[-1], Affine) else 0
     if softmax and outputs < 2:
-        return "its softmax over one output is always the same"
+        raise Unsupported("its softmax over one output is always the same")
     return network_of(steps, np.arange(max(2, outputs)), torch.finfo(kinds.pop()).eps / 2)
 
 

@@ -10,6 +10,7 @@ from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Netw
 from epsworth.classifiers.modules import is_module, module_network
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.scalers import opened
 
 DOUBLE = 2.0**-53  # unit roundoff
@@ -21,7 +22,7 @@ HIDDEN: dict[str, tuple[Activation, ...]] = {
 }
 
 
-def network_behind(model: Any) -> tuple[Network, list[Any]] | str:
+def network_behind(model: Any) -> tuple[Network, list[Any]]:
     """Return the inside of a supported network and the steps that stand before it, or why there is none.
 
     Supported: ``MLPClassifier``, also at the end of a pipeline, ``torch.nn.Sequential``, and the linear layers and
@@ -29,30 +30,31 @@ def network_behind(model: Any) -> tuple[Network, list[Any]] | str:
     """
     if is_module(model) or is_onnx(model):
         found = module_network(model) if is_module(model) else onnx_network(model)
-        return found if isinstance(found, str) else (found, [])
+        return found, []
     parts = opened(model)
     if parts is None or parts[1] != "MLPClassifier":
-        return "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
-    found = _perceptron(parts[0])
-    return found if isinstance(found, str) else (found, parts[2])
+        raise Unsupported(
+            "the classifier is not a network that can be looked into (MLPClassifier, torch.nn.Sequential)"
+        )
+    return _perceptron(parts[0]), parts[2]
 
 
-def network_model(estimator: Any) -> Network | str:
+def network_model(estimator: Any) -> Network:
     """Return the inside of a supported network that sees records themselves, or why there is none."""
     found = network_behind(estimator)
-    if isinstance(found, str):
-        return found
-    return found[0] if not found[1] else "steps stand before the network"
+    if found[1]:
+        raise Unsupported("steps stand before the network")
+    return found[0]
 
 
-def _perceptron(estimator: Any) -> Network | str:
+def _perceptron(estimator: Any) -> Network:
     layers = [
         Affine.of(np.asarray(weights, dtype=np.float64).T, np.asarray(biases, dtype=np.float64))
         for weights, biases in zip(estimator.coefs_, estimator.intercepts_, strict=True)
     ]
     binary = estimator.out_activation_ == "logistic" and len(layers[-1].biases) == 1
     if np.ndim(estimator.classes_) != 1 or not (binary or estimator.out_activation_ == "softmax"):
-        return "it answers several labels at once"
+        raise Unsupported("it answers several labels at once")
     steps: list[Affine | Activation] = []
     for layer in layers[:-1]:
         steps += [layer, *HIDDEN[estimator.activation]]

@@ -18,7 +18,7 @@ from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.onnx_models import Graph, attributes, graph_of, onnx_answer
 from epsworth.classifiers.preprocessing import Preprocessing
-from epsworth.classifiers.reading import UNREADABLE
+from epsworth.classifiers.reading import UNREADABLE, Unsupported
 
 SINGLE = 2.0**-24  # unit roundoff of single precision
 ELEMENTWISE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
@@ -85,28 +85,28 @@ class Path:
         return [node.op_type for node in self.nodes]
 
 
-def path_of(model: Any) -> Path | str:
+def path_of(model: Any) -> Path:
     """Return the way from the input of a model to its label, or why it is not a plain one."""
     graph = graph_of(model)
     if graph is None:
-        return "the session does not hold its file"
+        raise Unsupported("the session does not hold its file")
     if len(graph.inputs) != 1:
-        return "the ONNX model has several inputs"
+        raise Unsupported("the ONNX model has several inputs")
     output = onnx_answer(model).output
     if output.classes is None:
-        return "the ONNX model does not say its labels"
+        raise Unsupported("the ONNX model does not say its labels")
     nodes: list[Any] = []
     name, (start, kind) = output.name, next(iter(graph.inputs.items()))
     while name != start:
         node = graph.producers.get(name)
         if node is None or node in nodes:
-            return "the label does not depend on the input alone"
+            raise Unsupported("the label does not depend on the input alone")
         nodes.append(node)
         given = [one for one in node.input if one and one not in graph.constants]
         if _complement(graph, node):
             given = given[-1:]
         if len(given) != 1:
-            return f"its ONNX node {node.op_type} joins several values"
+            raise Unsupported(f"its ONNX node {node.op_type} joins several values")
         name = given[0]
     return Path(graph, tuple(reversed(nodes)), kind, np.asarray(output.classes), output.rule)
 
@@ -126,10 +126,10 @@ def _complement(graph: Graph, node: Any) -> bool:
 
 def onnx_trees(model: Any) -> TreeModel | None:
     """Return the trees of a ``TreeEnsembleClassifier`` that is given the records, scaled at most; else None."""
-    path = path_of(model)
-    if isinstance(path, str) or path.rule != "label" or path.kind not in (FLOAT, DOUBLE):
-        return None
     try:
+        path = path_of(model)
+        if path.rule != "label" or path.kind not in (FLOAT, DOUBLE):
+            return None
         at = path.operations().index("TreeEnsembleClassifier")
         if path.graph.producers[path.nodes[at].output[0]] is not path.nodes[at]:
             return None
@@ -139,7 +139,7 @@ def onnx_trees(model: Any) -> TreeModel | None:
         found = _ensemble(attributes(path.nodes[at]), np.float32 if single else np.float64, path.classes)
         steps = _steps_before(path, at)
         return None if found is None or steps is None else _behind(found, steps, path)
-    except (*UNREADABLE, StopIteration):
+    except (*UNREADABLE, StopIteration, Unsupported):
         return None
 
 
@@ -261,18 +261,16 @@ def _scores(
     return (sums[:, 1:], np.zeros(1)) if both[leaf].all() else None
 
 
-def onnx_network(model: Any) -> Network | str:
+def onnx_network(model: Any) -> Network:
     """Return the linear layers and activations of a model, or why there are none."""
     path = path_of(model)
-    if isinstance(path, str):
-        return path
     try:
         return _network(path)
     except (*UNREADABLE, StopIteration):
-        return "its ONNX nodes are not those of a network"
+        raise Unsupported("its ONNX nodes are not those of a network") from None
 
 
-def _network(path: Path) -> Network | str:
+def _network(path: Path) -> Network:
     steps: list[Affine | Activation] = []
     squashed, chosen, smooth = False, path.rule == "argmax", False
     for node in path.nodes:
@@ -282,32 +280,32 @@ def _network(path: Path) -> Network | str:
         if _casts_to(node, FLOAT) or _fills_gaps(node, given):
             continue
         if chosen and path.rule == "label":
-            return f"its ONNX node {kind} follows the choice of a label"
+            raise Unsupported(f"its ONNX node {kind} follows the choice of a label")
         if kind == "ArgMax":
             if given.get("axis", 0) not in (1, -1) or given.get("select_last_index", 0):
-                return "its ONNX node ArgMax is not over the scores"
+                raise Unsupported("its ONNX node ArgMax is not over the scores")
             chosen = True
         elif kind in ("Softmax", "Concat") or (kind == "Sigmoid" and node is _last(path)):
             if kind == "Softmax" and given.get("axis", -1) not in (1, -1):
-                return "its softmax is not over the scores"
+                raise Unsupported("its softmax is not over the scores")
             if kind == "Sigmoid" and not (steps and isinstance(steps[-1], Affine) and len(steps[-1].biases) == 1):
-                return "its several sigmoids are all 1 where scores are large"
+                raise Unsupported("its several sigmoids are all 1 where scores are large")
             squashed = True
         elif squashed:
-            return f"its ONNX node {kind} follows probabilities"
+            raise Unsupported(f"its ONNX node {kind} follows probabilities")
         elif kind == "LinearClassifier":
             steps.append(_linear_classifier(given, smooth))
             chosen = True
         else:
             step = _step(path.graph, node, given, smooth)
             if step is None:
-                return f"its ONNX node {kind} is not supported"
+                raise Unsupported(f"its ONNX node {kind} is not supported")
             smooth = not isinstance(step, (Affine, Rectifier))
             steps.append(step)
     if squashed and steps and isinstance(steps[-1], Affine):
         steps[-1] = replace(steps[-1], constants=steps[-1].constants + SQUASHED)
     if path.kind not in (FLOAT, DOUBLE) or not (chosen or path.rule in ("half", "sign")):
-        return "its label is not that of its largest score"
+        raise Unsupported("its label is not that of its largest score")
     return network_of(steps, path.classes, SINGLE)
 
 

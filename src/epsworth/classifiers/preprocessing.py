@@ -130,11 +130,11 @@ NOTHING = Preprocessing((), Columns.of_records(0))
 """Before an estimator that sees the records themselves, however many columns they have."""
 
 
-def preprocessing_before(model: Any, steps: Sequence[Any]) -> Preprocessing | str:
+def preprocessing_before(model: Any, steps: Sequence[Any]) -> Preprocessing:
     """Read the steps of a fitted model before its estimator, or say which of them stands in the way."""
     if not steps:
         return NOTHING
     found = all_stepped(steps, Columns.of_records(model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(map(str, names))
-    return found if isinstance(found, str) else Preprocessing(tuple(steps), found, features)
+    return Preprocessing(tuple(steps), found, features)

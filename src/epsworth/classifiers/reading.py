@@ -10,6 +10,12 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 
 LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
+
+
+class Unsupported(Exception):
+    """What stands in the way of reading a model, or of an engine that would answer for it."""
+
+
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
 
 

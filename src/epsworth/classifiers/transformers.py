@@ -16,7 +16,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.reading import UNREADABLE
+from epsworth.classifiers.reading import UNREADABLE, Unsupported
 from epsworth.classifiers.scalers import AFFINE, ignoring_names, per_column, plain, steps_of
 
 Rule = Callable[[Any, Columns], Columns | None]
@@ -27,7 +27,7 @@ INNER = "transformers_", "steps", "transformer_list"  # where steps hold further
 BY_SUMS = ("PCA", "TruncatedSVD", "Normalizer")  # a row alone may be added up in another order than among others
 
 
-def stepped(step: Any, given: Columns, width: int | None = None) -> Columns | str:
+def stepped(step: Any, given: Columns, width: int | None = None) -> Columns:
     """Return what a fitted step makes of columns, or why that is not known.
 
     Parameters
@@ -46,18 +46,17 @@ def stepped(step: Any, given: Columns, width: int | None = None) -> Columns | st
         if found is None:
             found = given.blended(len(step.get_feature_names_out()) if width is None else width)
     except UNREADABLE:  # or not fitted
-        return f"the step {type(step).__name__} does not hold what it should"
+        raise Unsupported(f"the step {type(step).__name__} does not hold what it should") from None
     if width is not None and len(found) != width:
-        return f"the step {type(step).__name__} hands on another number of columns than it should"
+        raise Unsupported(f"the step {type(step).__name__} hands on another number of columns than it should")
     return found.behind(type(step).__name__)
 
 
-def all_stepped(steps: Sequence[Any], given: Columns) -> Columns | str:
+def all_stepped(steps: Sequence[Any], given: Columns) -> Columns:
     """Return what fitted steps make of columns, one after the other."""
-    found: Columns | str = given
     for step in steps:
-        found = stepped(step, found) if isinstance(found, Columns) else found
-    return found
+        given = stepped(step, given)
+    return given
 
 
 def parts_of(step: Any) -> list[Any]:
@@ -71,12 +70,6 @@ def row_by_row(step: Any) -> bool:
     kind = kind_of(step)
     alone = kind not in BY_SUMS and (kind != "FunctionTransformer" or step.func is None or _elementwise(step))
     return kind in RULES and alone and all(row_by_row(part) for part in parts_of(step))
-
-
-def _known(found: Columns | str) -> Columns:
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found
 
 
 def _scaler(step: Any, given: Columns) -> Columns:
@@ -206,7 +199,7 @@ def _polynomials(step: Any, given: Columns) -> Columns:
 def _pipeline(step: Any, given: Columns) -> Columns:
     last, before = steps_of(step)
     steps = [*before, *([] if last is None or isinstance(last, str) else [last])]
-    return _known(all_stepped(steps, given))
+    return all_stepped(steps, given)
 
 
 def _union(step: Any, given: Columns) -> Columns:
@@ -214,7 +207,7 @@ def _union(step: Any, given: Columns) -> Columns:
     for name, inner in step.transformer_list:
         if isinstance(inner, str) and inner == "drop":
             continue
-        found = given if isinstance(inner, str) else _known(stepped(inner, given))
+        found = given if isinstance(inner, str) else stepped(inner, given)
         parts.append(found if weights.get(name) is None else found.scaled(weights[name], 0.0))
     return Columns.joined(parts, given.uses.shape[1])
 
@@ -229,7 +222,7 @@ def _by_columns(step: Any, given: Columns) -> Columns:
         if place.stop == place.start or (isinstance(inner, str) and inner == "drop"):
             continue
         count = place.stop - place.start
-        found = chosen if isinstance(inner, str) else _known(stepped(inner, chosen, count))
+        found = chosen if isinstance(inner, str) else stepped(inner, chosen, count)
         parts.append((place, found if weights.get(name) is None else found.scaled(weights[name], 0.0)))
     ordered = [found for _, found in sorted(parts, key=lambda part: part[0].start)]
     return Columns.joined(ordered, width)

@@ -21,7 +21,7 @@ from epsworth.classifiers.members import NO_TREES, Member
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_trees
 from epsworth.classifiers.preprocessing import NOTHING, Preprocessing
-from epsworth.classifiers.reading import UNREADABLE
+from epsworth.classifiers.reading import UNREADABLE, Unsupported
 from epsworth.classifiers.responses import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.scalers import delegate, steps_of
 from epsworth.classifiers.sklearn_trees import forest_model, gradient_boosting_model, histogram_boosting_model
@@ -34,11 +34,13 @@ TOO_LARGE = "its leaves, or thresholds, hold numbers that doubles cannot add up,
 
 def tree_model(model: Any) -> TreeModel | None:
     """Return the inside of a supported tree model, or None (`tree_reading` says why)."""
-    found = tree_reading(model)
-    return None if isinstance(found, str) else found
+    try:
+        return tree_reading(model)
+    except Unsupported:
+        return None
 
 
-def tree_reading(model: Any) -> TreeModel | str:
+def tree_reading(model: Any) -> TreeModel:
     """Return the inside of a supported tree model, or what stands in the way.
 
     Supported: decision trees, random forests, extra trees, gradient boosting (with a constant start),
@@ -47,15 +49,15 @@ def tree_reading(model: Any) -> TreeModel | str:
     """
     if is_onnx(model):
         found = onnx_trees(model)
-        return NO_TREES if found is None else found if _adds_up(found) else TOO_LARGE
+        if found is None or not _adds_up(found):
+            raise Unsupported(NO_TREES if found is None else TOO_LARGE)
+        return found
     names = getattr(model, "feature_names_in_", None)
     if not (width := width_of(model)):
-        return NO_TREES
+        raise Unsupported(NO_TREES)
     one = member(model, Columns.of_records(width))
-    if isinstance(one, str):
-        return one
     if not _adds_up(one.trees):
-        return TOO_LARGE
+        raise Unsupported(TOO_LARGE)
     features = None if names is None else tuple(map(str, names))
     before = replace(one.trees.before, features=features) if one.trees.before.steps else NOTHING
     return replace(one.trees, before=before)
@@ -66,45 +68,40 @@ def _adds_up(trees: TreeModel) -> bool:
     return trees.size < MOST_SIZE and not bool(np.isnan(trees.threshold).any())
 
 
-def member(model: Any, given: Columns) -> Member | str:
+def member(model: Any, given: Columns) -> Member:
     """Read a model that is given columns, or say what stands in the way."""
     kind = kind_of(model)
     if kind is None:
-        return f"the {type(model).__name__} answers by code of its own"
+        raise Unsupported(f"the {type(model).__name__} answers by code of its own")
     if kind == "Pipeline":
         return _pipeline(model, given)
     if (inner := delegate(model)) is not None:
         return member(inner, given)
     if kind == "XGBRFClassifier":
-        return "the XGBRFClassifier is not read; an XGBClassifier of one round with num_parallel_tree is"
+        raise Unsupported("the XGBRFClassifier is not read; an XGBClassifier of one round with num_parallel_tree is")
     if kind not in ENSEMBLES and kind not in READERS:
-        return f"{NO_TREES}: {kind} is none"
+        raise Unsupported(f"{NO_TREES}: {kind} is none")
     labels = getattr(model, "classes_", None)
     if not isinstance(labels, np.ndarray) or labels.ndim != 1 or len(set(labels.tolist())) < labels.size:
-        return f"the {kind} has no list of different labels"
+        raise Unsupported(f"the {kind} has no list of different labels")
     if kind in ENSEMBLES:
         try:
             found = ENSEMBLES[kind](model, given, member)
         except UNREADABLE:
-            return f"the {kind} does not hold what it should"
-        if isinstance(found, str):
-            return found
+            raise Unsupported(f"the {kind} does not hold what it should") from None
         return replace(found, trees=replace(found.trees, counts=False))  # its sums are others than its members'
     trees = READERS[kind](model, given) if kind in WITH_CATEGORIES else READERS[kind](model)
     if trees is None:
-        return f"what this {kind} holds is not understood: it has parts, options or answers of another kind"
+        raise Unsupported(f"what this {kind} holds is not understood: it has parts, options or answers of another kind")
     trees = trees if trees.before.steps else replace(trees, before=Preprocessing((), given))
     probabilities, scores = _responses(kind, model, trees)
     return Member(trees=trees, probabilities=probabilities, scores=scores)
 
 
-def _pipeline(model: Any, given: Columns) -> Member | str:
+def _pipeline(model: Any, given: Columns) -> Member:
     last, steps = steps_of(model, nested=False)
     handed = all_stepped(steps, given)
-    if isinstance(handed, str):
-        return handed
-    found = member(last, handed)
-    return found if isinstance(found, str) else found.behind(steps)
+    return member(last, handed).behind(steps)
 
 
 def _responses(kind: str, model: Any, trees: TreeModel) -> tuple[Response | None, Response | None]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers.columns import Columns
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.transformers import parts_of
 from epsworth.records import Records
 
@@ -58,27 +59,23 @@ class View:
         return np.asarray(self.base[rows] + (values - self.origin) @ self.slopes.T)
 
 
-def viewed(model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats) -> View | str:
+def viewed(model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats) -> View:
     """Return what stands behind a model's steps as a function of the columns at positions, or why that is not affine.
 
     The other columns may pass through anything that is deterministic, and hold texts and gaps.
     """
     before = preprocessing_before(model, steps)
-    if isinstance(before, str):
-        return before
     columns = before.columns if before.steps else Columns.of_records(len(records.names))
     moving = columns.slopes[:, list(positions)]
     if not np.isfinite(moving).all():
-        return _bent(columns, moving, records, positions)
+        raise Unsupported(_bent(columns, moving, records, positions))
     base = _seen(before, records, dict(zip(positions, origin, strict=True)))
-    if isinstance(base, str):
-        return base
     terms = columns.terms[:, list(positions)]
     fixed = _fixed(columns, records, positions)
     mixing = columns.uses.sum(axis=1) > 1
     moves = columns.uses[:, list(positions)].any(axis=1)
     if not np.isfinite(terms).all() or not np.isfinite(fixed[:, mixing | moves]).all():
-        return "a step mixes columns, and how far its sums are rounded is not known"
+        raise Unsupported("a step mixes columns, and how far its sums are rounded is not known")
     fixed = np.where(moves, fixed, np.fmax(fixed, np.abs(base)))  # NaN where one is computed alone, and never moves
     additions = sum(_additions(step, mixes=bool(mixing.any())) for step in steps)
     return View(base, moving, terms, fixed, origin, additions)
@@ -95,27 +92,33 @@ def _bent(columns: Columns, moving: Floats, records: Records, positions: Sequenc
     )
 
 
-def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Floats | str:
+def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Floats:
     """Return what is handed on of all records with some columns held."""
     if not before.steps:
         numbers = records.numbers()
         if numbers is None:
-            return "the table holds columns that are not numbers"
+            raise Unsupported("the table holds columns that are not numbers")
         numbers[:, list(held)] = list(held.values())
-        return numbers if np.isfinite(numbers).all() else MISSING
+        return _finite(numbers)
     every = np.arange(len(records))
     given = before(records.take(every, {p: np.full(len(every), value) for p, value in held.items()}))
     if given.dtype == np.float32:
-        return "a step hands on numbers in single precision"
+        raise Unsupported("a step hands on numbers in single precision")
     try:
         found = given.astype(np.float64)
     except (TypeError, ValueError):
-        return "the steps hand on columns that are not numbers"
+        raise Unsupported("the steps hand on columns that are not numbers") from None
     if not before.row_by_row(
         found, lambda row: records.take(every[[row]], {p: np.array([v]) for p, v in held.items()})
     ):
-        return BY_BATCH
-    return found if np.isfinite(found).all() else MISSING
+        raise Unsupported(BY_BATCH)
+    return _finite(found)
+
+
+def _finite(numbers: Floats) -> Floats:
+    if not np.isfinite(numbers).all():
+        raise Unsupported(MISSING)
+    return numbers
 
 
 def _fixed(columns: Columns, records: Records, positions: Sequence[int]) -> Floats:

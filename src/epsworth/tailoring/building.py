@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.reading import Unsupported
 from epsworth.exact.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
@@ -239,15 +240,17 @@ def _copied(asking: Asking, parts: Parts, which: int, rng: np.random.Generator) 
     classifier = asking.asked.classifiers[which]
     regions, public = _public(asking, (which,))
     if asking.surrogate in ("auto", EXACT):
-        exact = copy_of(classifier.inside, asking.grids, asking.records)
-        if isinstance(exact, Copy) and exact.regions == len(regions.labels):
+        try:
+            exact = copy_of(classifier.inside, asking.grids, asking.records)
+            if exact.regions != len(regions.labels):
+                raise Unsupported(f"it tells {exact.regions} labels apart, of {len(regions.labels)}")
             if asking.surrogate == EXACT or size_of(exact) <= LARGEST:
                 return exact, EXACT
-        elif asking.surrogate == EXACT:
-            why = (
-                exact if isinstance(exact, str) else f"it tells {exact.regions} labels apart, of {len(regions.labels)}"
-            )
-            raise ValueError(f"surrogate: {classifier.name} cannot be copied exactly: {why}; leave it at 'auto'")
+        except Unsupported as why:
+            if asking.surrogate == EXACT:
+                raise ValueError(
+                    f"surrogate: {classifier.name} cannot be copied exactly: {why}; leave it at 'auto'"
+                ) from None
     copy, _ = surrogate(
         public.take(parts.build), public.take(parts.choose), asking.surrogate, rng, asking.asked.n_jobs,
         asking.asked.kept,

@@ -17,7 +17,7 @@ from epsworth.classifiers.classifier import as_classifier, known_labels
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.layers import LARGE
 from epsworth.classifiers.networks import DOUBLE
-from epsworth.classifiers.reading import answers_as_read, unlike
+from epsworth.classifiers.reading import Unsupported, answers_as_read, unlike
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
@@ -31,7 +31,7 @@ PROBES = 256
 ABOVE = 1 + 1e-9
 
 
-def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy | str:
+def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy:
     """Return a whole-number copy of a classifier's own trees or sums, or say what stands in the way.
 
     Region k is the k-th of the labels that the model lists (``classes_``), or of a network's scores.
@@ -45,26 +45,26 @@ def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy | str:
         At least one: what kind its columns are is what the model's steps are asked with.
     """
     if len(grids) != len(records.names):
-        return f"there are {len(grids)} grids for {len(records.names)} columns"
-    found = copy_of_trees(model, grids, records)
-    if isinstance(found, Trees):
-        order = _order(model)
-        return order if isinstance(order, str) else _ordered(found, order)
-    sums = copy_of_sums(model, grids, records)
-    return f"{found}; {sums}" if isinstance(sums, str) else sums
+        raise Unsupported(f"there are {len(grids)} grids for {len(records.names)} columns")
+    try:
+        found = copy_of_trees(model, grids, records)
+    except Unsupported as no_trees:
+        try:
+            return copy_of_sums(model, grids, records)
+        except Unsupported as no_sums:
+            raise Unsupported(f"{no_trees}; {no_sums}") from None
+    return _ordered(found, _order(model))
 
 
-def _order(model: Any) -> Indices | str:
+def _order(model: Any) -> Indices:
     """Return where the trees' score of each label stands: thresholds list the labels in an order of their own."""
     trees, labels = tree_reading(model), known_labels(model)
-    if isinstance(trees, str):
-        return trees
     own = np.asarray(trees.classes)
     labels = own if labels is None else labels
     if len(own) != max(2, trees.values.shape[1]) or sorted(map(repr, own.tolist())) != sorted(
         map(repr, labels.tolist())
     ):
-        return "the scores of its trees are not one for each label"
+        raise Unsupported("the scores of its trees are not one for each label")
     at = {label: place for place, label in enumerate(own.tolist())}
     return np.array([at[label] for label in labels.tolist()], dtype=np.int64)
 
@@ -113,18 +113,17 @@ class Certificate(ABC):
         """Tell where the winning score leads all others by more than everything was rounded by."""
 
 
-def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Copy) -> Certificate | str:
+def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Copy) -> Certificate:
     """Return where a copy, made by `copy_of` of the same model on the same grids, answers as that; or why not known.
 
     Every rounding counts: that of weights, leaves and shifts, that of the steps, and what the classifier computes by
     floating-point numbers in any order.
     """
     if isinstance(copy, Layers):
-        sums = sums_of(model, grids, records)
-        return sums if isinstance(sums, str) else _of_sums(sums, copy)
+        return _of_sums(sums_of(model, grids, records), copy)
     trees, order = tree_reading(model), _order(model)
-    if isinstance(trees, str) or isinstance(order, str) or not isinstance(copy, Trees):
-        return next(part for part in (trees, order, "the copy is neither trees nor sums") if isinstance(part, str))
+    if not isinstance(copy, Trees):
+        raise Unsupported("the copy is neither trees nor sums")
     return _of_trees(model, trees, order, grids, records, copy)
 
 
@@ -186,10 +185,10 @@ class SumsCertificate(Certificate):
         return clear
 
 
-def _of_sums(sums: Sums, copy: Layers) -> Certificate | str:
+def _of_sums(sums: Sums, copy: Layers) -> Certificate:
     made, scales = in_whole_numbers(sums)
     if made.to_dict() != copy.to_dict():
-        return "the copy is not that of this model on these grids"
+        raise Unsupported("the copy is not that of this model on these grids")
     handed, residual = 1.0, []
     for layer, (weights, biases), scale in zip(made.layers, sums.layers, scales, strict=True):
         residual.append((layer.weights - scale / handed * weights, layer.biases - scale * biases))
@@ -265,22 +264,22 @@ class TreesCertificate(Certificate):
 
 def _of_trees(
     model: Any, trees: TreeModel, order: Indices, grids: Sequence[Grid], records: Records, copy: Trees
-) -> TreesCertificate | str:
+) -> TreesCertificate:
     places = at_random(grids, PROBES)
     values = {j: grid.values[places[:, j]] for j, grid in enumerate(grids)}
     asked = records.take(np.zeros(len(places), dtype=np.intp), values)
     given = trees.before(asked)
     if not answers_as_read(as_classifier(model).labels(asked), *trees.labels(given)):
-        return unlike("trees")
+        raise Unsupported(unlike("trees"))
     scores = trees.scores(given)
     scores = (scores if scores.shape[1] > 1 else np.hstack([np.zeros_like(scores), scores]))[:, order]
     whole = copy.scores(places).astype(np.float64)
     if not np.abs(scores).max() or not np.abs(whole).max():
-        return "all scores are zero"
+        raise Unsupported("all scores are zero")
     scale = 2.0 ** np.rint(np.log2(np.abs(whole).max() / np.abs(scores).max()))
     slack = len(trees.roots) + scale * trees.slack  # of a lead: half a unit of each leaf, of both scores
     if not (np.abs(whole - scale * scores) <= slack).all():
-        return "the copy is not that of this model on these grids"
+        raise Unsupported("the copy is not that of this model on these grids")
     return TreesCertificate(copy, _kept_in_order(trees, len(grids)) & _sharp(grids), slack * ABOVE)
 
 

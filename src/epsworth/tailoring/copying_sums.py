@@ -8,6 +8,7 @@ asked; what was folded is compared with the steps at random places, and the labe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,7 @@ from epsworth.classifiers.modules import is_module
 from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
-from epsworth.classifiers.reading import answers_as_read, unlike
+from epsworth.classifiers.reading import Unsupported, answers_as_read, unlike
 from epsworth.classifiers.scalers import dense
 from epsworth.classifiers.views import MISSING
 from epsworth.records import Records
@@ -87,7 +88,7 @@ class Sums:
         return np.asarray(z)
 
 
-def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: int = BITS) -> Layers | str:
+def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: int = BITS) -> Layers:
     """Return a copy of a linear model or a rectifier network in whole numbers, or say what stands in the way.
 
     Parameters
@@ -101,8 +102,7 @@ def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: i
     bits : int
         Of a weight, in units of what the largest one contributes.
     """
-    sums = sums_of(model, grids, records)
-    return sums if isinstance(sums, str) else in_whole_numbers(sums, bits)[0]
+    return in_whole_numbers(sums_of(model, grids, records), bits)[0]
 
 
 def in_whole_numbers(sums: Sums, bits: int = BITS) -> tuple[Layers, list[float]]:
@@ -153,36 +153,26 @@ def spread(grids: Sequence[Grid], places: Indices) -> Floats:
     return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts], axis=1)
 
 
-def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums | str:
+def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums:
     """Return a linear model or a rectifier network as a function of places, or what stands in the way."""
     if len(grids) != len(records.names):
-        return f"there are {len(grids)} grids for {len(records.names)} columns"
-    read = _read(model)
-    if isinstance(read, str):
-        return read
-    network, steps, found = read
+        raise Unsupported(f"there are {len(grids)} grids for {len(records.names)} columns")
+    network, steps, found = _read(model)
     before = preprocessing_before(model, steps)
-    if isinstance(before, str):
-        return before
     asked = _Asked(before, records, tuple(grids))
     sums = _folded(network, asked)
-    if isinstance(sums, str):
-        return sums
     places = at_random(grids, JOINT)
     handed = asked(places)
-    if isinstance(handed, str):
-        return handed
     first = network.affine[0]
     sizes = np.abs(handed) @ np.abs(first.weights).T + np.abs(first.biases) + np.abs(sums.constants)
     computed = handed @ first.weights.T + first.biases
     if not (np.abs(spread(grids, places) @ sums.weights.T + sums.constants - computed) <= CLOSE * sizes).all():
-        return "the steps hand on other values of all columns together than of each alone"
+        raise Unsupported("the steps hand on other values of all columns together than of each alone")
     if found is not None and found.rule is not None:
-        cut = _cut(sums, found, handed)
-        if isinstance(cut, str):
-            return cut
-        sums = cut
-    return sums if _agrees(model, sums, asked, places) else unlike("weights")
+        sums = _cut(sums, found, handed)
+    if not _agrees(model, sums, asked, places):
+        raise Unsupported(unlike("weights"))
+    return sums
 
 
 def at_random(grids: Sequence[Grid], n: int) -> Indices:
@@ -191,24 +181,27 @@ def at_random(grids: Sequence[Grid], n: int) -> Indices:
     return np.column_stack([rng.integers(grid.input.places, size=n) for grid in grids])
 
 
-def _read(model: Any) -> tuple[Network, list[Any], Scored | None] | str:
+def _read(model: Any) -> tuple[Network, list[Any], Scored | None]:
     """Return a model's layers, the steps before them, and for linear models how labels follow from scores."""
-    found = "" if is_module(model) or is_onnx(model) else scored(model)
-    if not isinstance(found, str) and found.kind in LINEAR and hasattr(found.estimator, "coef_"):
+    found = None
+    if not is_module(model) and not is_onnx(model):
+        with suppress(Unsupported):
+            found = scored(model)
+    if found is not None and found.kind in LINEAR and hasattr(found.estimator, "coef_"):
         labels = found.classes
         if np.ndim(labels) != 1 or len(labels) < 2:
-            return "it answers several labels at once, or a single one"
+            raise Unsupported("it answers several labels at once, or a single one")
         intercept = np.atleast_1d(np.asarray(found.estimator.intercept_, dtype=np.float64))
         weights = np.atleast_2d(dense(found.estimator.coef_))
         biases = np.broadcast_to(intercept, len(weights))
         network = network_of([Affine.of(weights, biases)], np.asarray(labels), DOUBLE)
-        return network if isinstance(network, str) else (network, found.steps, found)
-    behind = network_behind(model)
-    if isinstance(behind, str):
-        return f"{behind}, and no linear model"
-    network, steps = behind
+        return network, found.steps, found
+    try:
+        network, steps = network_behind(model)
+    except Unsupported as why:
+        raise Unsupported(f"{why}, and no linear model") from None
     if any(not isinstance(one, Rectifier) or one.leak for one in network.activations):
-        return "its activations are not all rectifiers (ReLU)"
+        raise Unsupported("its activations are not all rectifiers (ReLU)")
     return network, steps, None
 
 
@@ -228,41 +221,37 @@ class _Asked:
         values = {j: grid.values[places[:, j]] for j, grid in enumerate(self.grids)}
         return self.records.take(np.zeros(len(places), dtype=np.intp), values)
 
-    def __call__(self, places: Indices) -> Floats | str:
+    def __call__(self, places: Indices) -> Floats:
         given = self.before(self.taken(places))
         if given.dtype == np.float32:
-            return "a step hands on numbers in single precision"
+            raise Unsupported("a step hands on numbers in single precision")
         try:
             found = given.astype(np.float64)
         except (TypeError, ValueError):
-            return "the estimator sees columns that are not numbers"
-        return found if np.isfinite(found).all() else MISSING
+            raise Unsupported("the estimator sees columns that are not numbers") from None
+        if not np.isfinite(found).all():
+            raise Unsupported(MISSING)
+        return found
 
 
-def _folded(network: Network, asked: _Asked) -> Sums | str:
+def _folded(network: Network, asked: _Asked) -> Sums:
     """Fold the steps into the first layer, column after column, the others being at their first places."""
     first, columns, grids = network.affine[0], asked.columns, asked.grids
     if len(columns) != first.weights.shape[1]:
-        return "the steps hand on another number of columns than the estimator sees"
+        raise Unsupported("the steps hand on another number of columns than the estimator sees")
     used = (first.weights != 0).any(axis=0)
     mixing = columns.uses.sum(axis=1) > 1
     bent = used[:, np.newaxis] & columns.uses & ~np.isfinite(columns.slopes)
     if (bent & mixing[:, np.newaxis]).any():
-        return "a step mixes several columns, and is not affine in them"
+        raise Unsupported("a step mixes several columns, and is not affine in them")
     base = asked(np.zeros((1, len(grids)), dtype=np.int64))
-    if isinstance(base, str):
-        return base
     constants = first.weights @ base[0] + first.biases
     parts, residual, largest = [], np.zeros(len(constants)), np.abs(base[0])
     for position, grid in enumerate(grids):
         at = _places_to_ask(grid, bent=bool(bent[:, position].any()))
-        if isinstance(at, str):
-            return at
         places = np.zeros((len(at), len(grids)), dtype=np.int64)
         places[:, position] = at
         handed = asked(places)
-        if isinstance(handed, str):
-            return handed
         largest = np.maximum(largest, np.abs(handed).max(axis=0))
         moved = (handed - base) @ first.weights.T  # (places, units)
         if not grid.input.ordered:
@@ -271,7 +260,7 @@ def _folded(network: Network, asked: _Asked) -> Sums | str:
         slope = moved[-1] / at[-1]
         off = np.abs(moved - at[:, np.newaxis] * slope).max(axis=0)
         if not (off <= CLOSE * (np.abs(first.weights) @ largest + np.abs(first.biases))).all():
-            return f"a step is not affine in {grid.name!r}"
+            raise Unsupported(f"a step is not affine in {grid.name!r}")
         residual += off
         parts.append(slope[:, np.newaxis])
     rounding = residual + (SEEN + first.additions * (network.unit + 4 * DOUBLE)) * _sizes(network, asked, largest)
@@ -279,7 +268,7 @@ def _folded(network: Network, asked: _Asked) -> Sums | str:
     return Sums(grids, np.concatenate(parts, axis=1), constants, network, rounding, smooth, 0.0)
 
 
-def _places_to_ask(grid: Grid, *, bent: bool) -> Indices | str:
+def _places_to_ask(grid: Grid, *, bent: bool) -> Indices:
     """Return all positions of a word, and of a number both ends and some places, or all where nothing is known."""
     places = grid.input.places
     if not grid.input.ordered or places <= PROBES:
@@ -287,7 +276,9 @@ def _places_to_ask(grid: Grid, *, bent: bool) -> Indices | str:
     if not bent:
         some = np.random.default_rng(0).integers(places, size=PROBES)
         return np.unique(np.concatenate([[0, places - 1], some]))
-    return np.arange(places) if places <= MOST_PLACES else f"a step may not be affine in {grid.name!r}"
+    if places > MOST_PLACES:
+        raise Unsupported(f"a step may not be affine in {grid.name!r}")
+    return np.arange(places)
 
 
 def _sizes(network: Network, asked: _Asked, largest: Floats) -> Floats:
@@ -313,16 +304,18 @@ def _numbers(grid: Grid) -> Floats:
         return np.zeros(1)
 
 
-def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums | str:
+def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums:
     """Move the scores of two classes so that the larger one tells the label that a threshold or calibration gives."""
     rule = found.rule
     if rule is None or len(sums.constants) != 2:
-        return "a threshold on the scores of more than two classes"
+        raise Unsupported("a threshold on the scores of more than two classes")
     if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, handed):
-        return "the probabilities of the linear model are not logistic functions of its scores"
+        raise Unsupported("the probabilities of the linear model are not logistic functions of its scores")
     sign, middle, room = change_of(rule, REACH)
     if room > NARROW or abs(middle) > REACH:
-        return "the score at which the label changes is not found: the threshold lies where scores hardly matter"
+        raise Unsupported(
+            "the score at which the label changes is not found: the threshold lies where scores hardly matter"
+        )
     order = np.argsort(rule.places)  # rows come in the order of the classes
     return replace(
         sums,

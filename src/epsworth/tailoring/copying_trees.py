@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_reading
 from epsworth.records import Records
-from epsworth.release.copies import EXACT, LEAF, Copy, Indices, Trees
+from epsworth.release.copies import EXACT, LEAF, Indices, Trees
 from epsworth.release.grids import Grid
 
 FINEST = 40  # bits after the point of leaf values, where sums leave room for them
 
 
-def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Copy | str:
+def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Trees:
     """Return a copy of trees whose turns are those of the model at all places, or say what stands in the way.
 
     Parameters
@@ -35,14 +36,10 @@ def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Copy |
         At least one: its values stand where a column is not asked about.
     """
     trees = tree_reading(model)
-    if isinstance(trees, str):
-        return trees
     if trees.decision is not None:
-        return "the members of the ensemble decide by themselves, so that they are no one sum of trees"
+        raise Unsupported("the members of the ensemble decide by themselves, so that they are no one sum of trees")
     through = ShortCuts(trees.before, records, {})
     place = np.arange(len(grids)) if not trees.before.steps else _owners(trees, len(grids))
-    if isinstance(place, str):
-        return place
     nodes = np.flatnonzero(trees.left != LEAF)
     sets: dict[int, tuple[int, ...]] = {}
     threshold, swapped = np.zeros(len(trees.feature), dtype=np.int64), np.zeros(len(trees.feature), dtype=bool)
@@ -56,7 +53,7 @@ def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Copy |
             steps = np.diff(seen, axis=1)
             falls = np.asarray((steps <= 0).all(axis=1))
             if not (falls | (steps >= 0).all(axis=1)).all():
-                return f"a step keeps no order of {grid.feature.name!r}"
+                raise Unsupported(f"a step keeps no order of {grid.feature.name!r}")
             swapped[own] = np.asarray(falls)[at]
             threshold[own] = _changes(trees, own, seen, at) - 1
         else:
@@ -67,12 +64,12 @@ def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Copy |
     return _tables(trees, grids, place, threshold, swapped, sets)
 
 
-def _owners(trees: TreeModel, width: int) -> NDArray[np.intp] | str:
+def _owners(trees: TreeModel, width: int) -> NDArray[np.intp]:
     """Return which of the record's columns feeds each seen one."""
     uses = trees.before.columns.uses
     asked = np.unique(trees.feature[trees.left != LEAF])
     if (uses[asked].sum(axis=1) > 1).any():
-        return "a step mixes several columns, so that a tree's turn depends on all of them"
+        raise Unsupported("a step mixes several columns, so that a tree's turn depends on all of them")
     return np.where(uses.any(axis=1), np.argmax(uses, axis=1), 0)
 
 

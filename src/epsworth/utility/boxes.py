@@ -8,7 +8,7 @@ that flip at the least loss of mass, and then certified by fresh draws of the me
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -176,14 +176,19 @@ def safe_box(
     return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
 
 
+def _found(asked: Question, reading: Callable[[Question], Any]) -> Any:
+    """Return what a reading of the classifier finds, or None."""
+    return asked.read(reading) if asked.readable(reading) else None
+
+
 def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
     """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
     if knows_one_label(asked):
         return np.array([[feature.lower, feature.upper] for feature in asked.features]), True
-    builder, found = cells_for(asked), None
+    builder, linear, found = _found(asked, cells_for), _found(asked, linear_for), None
     if isinstance(builder, TreeCells) and len(laws) <= 2 and (cells := builder.of([0])) is not None:
         found, best, probes = _best_rectangle(asked, laws, cells[0]), True, partial(_along_edges, cells[0].edges)
-    elif isinstance(linear := linear_for(asked), LinearModel) and (box := _best_for_linear(asked, laws, linear)):
+    elif isinstance(linear, LinearModel) and (box := _best_for_linear(asked, laws, linear)):
         found, best, probes = natural_sides(asked, box[0]), box[1], partial(_corners, asked, linear)
     kept = None if found is None else held(asked, found, probes)
     if found is None or kept is None:

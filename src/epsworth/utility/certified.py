@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from epsworth.arrays import Bools
+from epsworth.classifiers.reading import Unsupported
 from epsworth.records import Records
 from epsworth.release.grids import Grid
 from epsworth.tailoring.asking import Asked
@@ -35,8 +36,9 @@ def certified(plan: Plan, known: Asked, kept: Kept, records: Records) -> float |
     """
     if plan.copied != EXACT or len(known.classifiers) > 1 or plan.copy.regions != len(set(plan.labels)):
         return None
-    certificate = certificate_of(known.classifiers[0].inside, plan.grids, known.records, plan.copy)
-    if isinstance(certificate, str):
+    try:
+        certificate = certificate_of(known.classifiers[0].inside, plan.grids, known.records, plan.copy)
+    except Unsupported:
         return None
     reach, hidden = kept.reach, plan.sensitive
     fine = certificate(kept.places, True) & (reach.standing[reach.at, kept.true] >= 0) & _told(records, plan.grids)

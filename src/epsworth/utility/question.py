@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
 from epsworth.classifiers.inputs import columns_read, table_of
+from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
@@ -121,11 +122,23 @@ class Question:
         )
 
     def read(self, reading: Callable[[Question], T]) -> T:
-        """Return what a reading of the classifier finds: read once, whoever asks, for all mechanisms."""
+        """Return what a reading of the classifier finds, or raise why it finds nothing: read once, whoever asks."""
         if reading not in self.readings:
-            self.readings[reading] = reading(self)
-        found: T = self.readings[reading]
-        return found
+            try:
+                self.readings[reading] = reading(self)
+            except Unsupported as why:
+                self.readings[reading] = why
+        if isinstance(found := self.readings[reading], Unsupported):
+            raise type(found)(*found.args)
+        return found  # type: ignore[no-any-return]  # what the reading found
+
+    def readable(self, reading: Callable[[Question], Any]) -> bool:
+        """Tell whether a reading of the classifier finds anything."""
+        try:
+            self.read(reading)
+        except Unsupported:
+            return False
+        return True
 
     def ask(
         self, rows: Indices, values: Sequence[NDArray[Any]], answered: Callable[[int], None] = lambda rows: None

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.reading import Unsupported
 from epsworth.records import as_records
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, widened
 from epsworth.utility.quantities import Bounds
@@ -99,8 +100,8 @@ class ByCategory:
         return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds[question.left]))
 
 
-def by_category(question: Question) -> ByCategory | str | None:
-    """Return the question about the numbers alone, or why there is none; None where not both are sensitive."""
+def by_category(question: Question) -> ByCategory | None:
+    """Return the question about the numbers alone; None where not both numbers and categories are sensitive."""
     held = tuple(j for j, feature in enumerate(question.features) if feature.categories is not None)
     moving = tuple(j for j in range(len(question.features)) if j not in held)
     if not held or not moving:
@@ -108,7 +109,7 @@ def by_category(question: Question) -> ByCategory | str | None:
     levels = tuple(len(question.features[j].categories or ()) for j in held)
     count, n = math.prod(levels), len(question.records)
     if count > MOST_COMBINATIONS or count * n > MOST_ROWS:
-        return (
+        raise Unsupported(
             f"the sensitive categories have {count} combinations for each of {n} records, and at most "
             f"{MOST_COMBINATIONS} for a record and {MOST_ROWS} in all are gone through: give fewer records"
         )

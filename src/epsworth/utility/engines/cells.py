@@ -22,8 +22,8 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.flat import TreeModel
 from epsworth.classifiers.members import NO_TREES
 from epsworth.classifiers.preprocessing import Through, as_array
+from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
-from epsworth.classifiers.reading import unlike
 from epsworth.classifiers.scalers import Predict, steps_of
 from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.classifiers.trees import tree_reading
@@ -193,7 +193,7 @@ class TreeCells:
         return np.split(answers, np.cumsum(counts)[:-1])
 
 
-def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | str:
+def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through]:
     """Return what the trees are given of every record, and of values of a column; or why they cannot be read there."""
     if not model.before.steps:
         given, through = question.records.numbers(), ShortCuts(model.before, question.records, {})
@@ -202,20 +202,20 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through] | s
         own = dict(zip(question.positions, released, strict=True))
         handed, through = ShortCuts.found(model.before, question.records, own)
         if hasattr(handed, "toarray") and not model.sparse:
-            return Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
+            raise Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
         given = _numbers(as_array(handed))
         if given is not None and not model.before.row_by_row(
             given, lambda row: question.records.take(np.array([row]), {p: v[[row]] for p, v in own.items()})
         ):
-            return Obstacle(BY_BATCH)
+            raise Obstacle(BY_BATCH)
     if given is None:
-        return Obstacle("the trees are given columns that are not numbers")
+        raise Obstacle("the trees are given columns that are not numbers")
     missing: Bools = np.asarray(np.isnan(given).any(axis=0))
     fed = np.isin(np.arange(given.shape[1]), [c for p in question.positions for c in model.before.fed_by(p)])
     if model.missing is None and (missing & ~fed).any():
-        return Obstacle("the trees are given missing values, whose way is not read; impute them before")
+        raise Obstacle("the trees are given missing values, whose way is not read; impute them before")
     if model.before.steps and (missing & fed).any():  # without steps a released value stands in their place
-        return Obstacle("the trees are given missing values of a sensitive feature; impute them before")
+        raise Obstacle("the trees are given missing values of a sensitive feature; impute them before")
     return given, through
 
 
@@ -226,33 +226,36 @@ def _numbers(handed: NDArray[Any]) -> Floats | None:
         return None
 
 
-def cells_for(question: Question) -> TreeCells | str:
+def cells_for(question: Question) -> TreeCells:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
     if question.classifier.inside is None:
-        return "the classifier is a function"
-    model = tree_reading(question.classifier.inside)
-    if isinstance(model, str):
-        return model if model.startswith(NO_TREES) else Obstacle(model)
+        raise Unsupported("the classifier is a function")
+    try:
+        model = tree_reading(question.classifier.inside)
+    except Unsupported as none:
+        raise none if str(none).startswith(NO_TREES) else Obstacle(str(none)) from None
     if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
-        return Obstacle("a sensitive feature has categories that are not numbers")
+        raise Obstacle("a sensitive feature has categories that are not numbers")
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
-        return Obstacle(why)
+        raise Obstacle(why)
     try:
         return _read(question, model)
+    except Unsupported:
+        raise
     except Exception as error:  # a step need not take every number
         if not model.before.steps:
             raise
-        return Obstacle(f"a step before the trees failed ({type(error).__name__}) on values of a sensitive feature")
+        kind = type(error).__name__
+        raise Obstacle(f"a step before the trees failed ({kind}) on values of a sensitive feature") from None
 
 
-def _read(question: Question, model: TreeModel) -> TreeCells | str:
+def _read(question: Question, model: TreeModel) -> TreeCells:
     """Return the builder of cells if the classifier answers as they say."""
     found = given_to(question, model)
-    if isinstance(found, str):
-        return found
     builder = TreeCells(question, model, *found)
-    agrees = _agrees(question, builder, found[0])
-    return builder if agrees else Obstacle(unlike("trees"))
+    if not _agrees(question, builder, found[0]):
+        raise Obstacle(unlike("trees"))
+    return builder
 
 
 def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
 from epsworth.bounds import Interval, Risk
+from epsworth.classifiers.reading import Unsupported
 from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.checkpoint import SEEDS, Kept, drawn_seeds
 from epsworth.utility.pace import Stopped
@@ -90,7 +91,7 @@ class Answer:
     open: Bools | None = None
 
 
-class Obstacle(str):
+class Obstacle(Unsupported):
     """What keeps an engine from a model of a kind that it reads: users are told, since they may be able to move it."""
 
 
@@ -116,7 +117,7 @@ class Engine(ABC):
     of_label : bool
         Whether it answers where the label itself is randomised; else where features are.
     reading : callable
-        From a question to what the engine reads of its classifier, or why it cannot: a text.
+        From a question to what the engine reads of its classifier; raises `Unsupported` where it cannot.
     multiplies : bool
         Whether it multiplies matrices itself: these run on one thread, to the same bits in every process.
     most_features : float
@@ -142,8 +143,10 @@ class Engine(ABC):
         """Return why the engine cannot answer for mechanism ``m`` of a question; None where it can."""
         if bool(question.releases[m][0].mechanisms) == self.of_label:
             return "it perturbs features, not the label" if self.of_label else "the label itself is randomised"
-        if isinstance(found := self.read(question), str):
-            return found
+        try:
+            self.read(question)
+        except Unsupported as why:
+            return str(why)
         if len(question.features) > self.most_features:
             return f"there are more than {self.most_features} sensitive features"
         return self.lacks(question, m)
@@ -201,10 +204,11 @@ class ByRecord(Engine):
     def supports(self, question: Question, m: int) -> str | None:
         """Return why the engine cannot answer, not even once per combination of categories."""
         why = super().supports(question, m)
-        parts = question.read(by_category) if why is not None and self.of_ranges else None
-        if parts is None:
-            return why
-        return parts if isinstance(parts, str) else super().supports(parts.about(question), m)
+        try:
+            parts = question.read(by_category) if why is not None and self.of_ranges else None
+        except Unsupported as many:
+            return str(many)
+        return why if parts is None else super().supports(parts.about(question), m)
 
     def asked(self, question: Question, m: int) -> Question:
         """Return the question about the numbers alone where the engine cannot take categories with them."""

@@ -45,10 +45,10 @@ class Grid(ByRecord):
         """Tell whether all decision tables, one per set of public features, cost less than what else there is."""
         sizes = grid_sizes(question, m) or ()
         queries = math.prod(sizes) * len(question.read(_same_public))
-        if not isinstance(question.read(cells_for), str):
+        if question.readable(cells_for):
             return queries <= CHEAP_GRID and max(sizes) <= FINEST
-        sums = question.read(linear_for) if max(sizes) > FINEST else ""
-        return queries <= LARGEST_GRID and (isinstance(sums, str) or len(sums.weights) > 1)
+        linear = max(sizes) > FINEST and question.readable(linear_for)
+        return queries <= LARGEST_GRID and not (linear and len(question.read(linear_for).weights) == 1)
 
     def why(self, question: Question, m: int) -> str:
         """Name the grid."""

@@ -16,7 +16,7 @@ from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, lo
 from epsworth.classifiers.layers import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
-from epsworth.classifiers.reading import leading, unlike
+from epsworth.classifiers.reading import Unsupported, leading, unlike
 from epsworth.classifiers.scalers import dense, ignoring_names
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -126,48 +126,54 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
     return 1.0 if kept else None
 
 
-def linear_for(question: Question) -> LinearModel | str:
+def linear_for(question: Question) -> LinearModel:
     """Return the question's linear model, or why there is none."""
     model = question.classifier.inside
     read = _of_graph(question, model) if is_onnx(model) else _of_model(question, model)
-    if isinstance(read, str):
-        return read
     if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
-        return Obstacle("its coefficients, or the scores of a record, are not finite numbers")
-    return read if _agrees(question, read) else unlike("coefficients")
+        raise Obstacle("its coefficients, or the scores of a record, are not finite numbers")
+    if not _agrees(question, read):
+        raise Unsupported(unlike("coefficients"))
+    return read
 
 
-def _of_model(question: Question, model: Any) -> LinearModel | str:
+def _of_model(question: Question, model: Any) -> LinearModel:
     """Read a model of scikit-learn."""
-    found = NOT_LINEAR if model is None else scored(model)
-    if isinstance(found, str):
-        return Obstacle(found) if model is not None and kind_behind(model) in LINEAR else NOT_LINEAR
+    if model is None:
+        raise Unsupported(NOT_LINEAR)
+    try:
+        found = scored(model)
+    except Unsupported as why:
+        raise (Obstacle(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
     if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
-        return NOT_LINEAR
+        raise Unsupported(NOT_LINEAR)
     if any(feature.categories is not None for feature in question.features):
-        return "a sensitive feature is categorical"
-    read = _read(question, model, found)
-    return Obstacle(read) if isinstance(read, str) else read
+        raise Unsupported("a sensitive feature is categorical")
+    try:
+        return _read(question, model, found)
+    except Unsupported as why:
+        raise Obstacle(str(why)) from None
 
 
-def _of_graph(question: Question, model: Any) -> LinearModel | str:
+def _of_graph(question: Question, model: Any) -> LinearModel:
     """Read the linear layer of an ONNX model, which computes in single precision."""
     network = onnx_network(model)
-    if isinstance(network, str) or network.activations:
-        return network if isinstance(network, str) else "the ONNX model is not linear"
+    if network.activations:
+        raise Unsupported("the ONNX model is not linear")
     if any(feature.categories is not None for feature in question.features):
-        return "a sensitive feature is categorical"
+        raise Unsupported("a sensitive feature is categorical")
     if not all(map(stays_in_range, question.releases)):
-        return "an output leaves the declared range, where single precision is not bounded"
+        raise Unsupported("an output leaves the declared range, where single precision is not bounded")
     layer = network.affine[0]
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    view = viewed(model, [], question.records, question.positions, lower)
-    if isinstance(view, str):
-        return Obstacle(view)
+    try:
+        view = viewed(model, [], question.records, question.positions, lower)
+    except Unsupported as why:
+        raise Obstacle(str(why)) from None
     reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
     terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
     if not network.holds(reach) or not network.holds(terms):
-        return Obstacle(OVERFLOWS)
+        raise Obstacle(OVERFLOWS)
     constants = view.base @ layer.weights.T + layer.biases
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
     return LinearModel(
@@ -190,7 +196,7 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, model: Any, found: Scored) -> LinearModel | str:
+def _read(question: Question, model: Any, found: Scored) -> LinearModel:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view, before, additions = None, list[Any](), 0
@@ -199,8 +205,6 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel | str:
         steps = [*found.steps, *one.steps] if found.members else found.steps
         if view is None or list(map(id, steps)) != list(map(id, before)):
             view, before = viewed(model, steps, question.records, question.positions, lower), steps
-        if isinstance(view, str):
-            return view
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
         seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
         intercept = np.atleast_1d(np.asarray(one.estimator.intercept_, dtype=np.float64))
@@ -222,19 +226,21 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel | str:
     return read if found.rule is None else _cut(read, found, view)
 
 
-def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel | str:
+def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel:
     """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
     if len(read.weights) != 1 or found.rule is None:
-        return "a threshold on the scores of more than two classes"
+        raise Unsupported("a threshold on the scores of more than two classes")
     if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, view.base):
-        return "the probabilities of the linear model are not logistic functions of its scores"
+        raise Unsupported("the probabilities of the linear model are not logistic functions of its scores")
     classes = np.asarray(found.classes)[list(found.rule.places)]
     if (place := only_place(found.rule)) is not None:
         constants = np.full_like(read.constants, 2.0 * place - 1)
         return replace(read, weights=0 * read.weights, constants=constants, sizes=0 * read.sizes, classes=classes)
     sign, middle, room = change_of(found.rule, REACH)
     if room > WIDEST or abs(middle) > REACH:
-        return "the score at which the label changes is not found: the threshold lies where scores hardly matter"
+        raise Unsupported(
+            "the score at which the label changes is not found: the threshold lies where scores hardly matter"
+        )
     return replace(
         read,
         weights=sign * read.weights,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.reading import unlike
+from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
@@ -159,25 +159,22 @@ def _times(functions: Floats, weights: Floats) -> Floats:
     return np.asarray((functions.reshape(-1, units) @ weights).reshape(boxes, terms, -1))
 
 
-def bounds_for(question: Question) -> PropagatedBounds | str:
+def bounds_for(question: Question) -> PropagatedBounds:
     """Return bounds on the scores of the question's network, or why there are none."""
     model = question.classifier.inside
-    found = "the classifier is a function" if model is None else network_behind(model)
-    if isinstance(found, str):
-        return found
-    network, steps = found
+    if model is None:
+        raise Unsupported("the classifier is a function")
+    network, steps = network_behind(model)
     if len(question.features) > MOST_FEATURES:
-        return f"there are more than {MOST_FEATURES} sensitive features"
+        raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
     if any(feature.categories is not None for feature in question.features):
-        return "a sensitive feature is categorical"
+        raise Unsupported("a sensitive feature is categorical")
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view = viewed(model, steps, question.records, question.positions, lower)
-    if isinstance(view, str):
-        return view
     if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
-        return OVERFLOWS
+        raise Unsupported(OVERFLOWS)
     if not _agrees(question, network, view):
-        return unlike("weights")
+        raise Unsupported(unlike("weights"))
     return PropagatedBounds(question, network, view)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
-from epsworth.classifiers.reading import unlike
+from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
@@ -80,27 +80,32 @@ class QuadraticModel:
         return best, np.asarray(behind.max(axis=1) < scores.max(axis=1))
 
 
-def quadratic_for(question: Question) -> QuadraticModel | str:
+def quadratic_for(question: Question) -> QuadraticModel:
     """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
     model = question.classifier.inside
     found = None if model is None else opened(model)
     scores = None if found is None else quadratic_scores(found[0])
     if found is None or scores is None:
-        return "the classifier has no quadratic scores that can be read, or a part of it answers by code of its own"
+        raise Unsupported(
+            "the classifier has no quadratic scores that can be read, or a part of it answers by code of its own"
+        )
     if scores.unit > np.finfo(float).eps:
-        return "the classifier was fitted in single precision, whose rounding would leave too much open"
+        raise Unsupported("the classifier was fitted in single precision, whose rounding would leave too much open")
     if len(question.features) > MOST_FEATURES:
-        return f"there are more than {MOST_FEATURES} sensitive features"
+        raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
     if any(feature.categories is not None for feature in question.features):
-        return "a sensitive feature is categorical"
+        raise Unsupported("a sensitive feature is categorical")
     lower = np.array([feature.lower for feature in question.features])
-    view = viewed(model, found[2], question.records, question.positions, lower)
-    if isinstance(view, str):
-        return Obstacle(view)
+    try:
+        view = viewed(model, found[2], question.records, question.positions, lower)
+    except Unsupported as why:
+        raise Obstacle(str(why)) from None
     read = _read(question, scores, view)
     if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
-        return Obstacle("the scores of a record are not finite numbers")
-    return read if _agrees(question, read) else unlike("scores")
+        raise Obstacle("the scores of a record are not finite numbers")
+    if not _agrees(question, read):
+        raise Unsupported(unlike("scores"))
+    return read
 
 
 def _read(question: Question, scores: QuadraticScores, view: View) -> QuadraticModel:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Look, Risk, draws_needed, looks
+from epsworth.classifiers.reading import Unsupported
 from epsworth.laws import uniforms
 from epsworth.rounding import float_below
 from epsworth.utility.engines.categories import ByCategory, by_category
@@ -53,8 +54,8 @@ class Sampled(Engine):
         """Say what stands in the way of the engines that read models of this kind."""
         parts = question.readings.get(by_category)
         readings = parts.asked.readings if isinstance(parts, ByCategory) else question.readings
-        told = [parts] if isinstance(parts, str) else [r for r in readings.values() if isinstance(r, Obstacle)]
-        found = dict.fromkeys(told)
+        told = [r for r in readings.values() if isinstance(r, Obstacle)]
+        found = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else told))
         return f"{self.because}: {'; '.join(found)}" if found else self.because
 
     def bound(self, question: Question, settings: Settings) -> Answer:

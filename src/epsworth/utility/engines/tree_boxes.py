@@ -84,7 +84,6 @@ class Reach:
     def region(self, place: int, allowed: float) -> Rest:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
         builder = self.question.read(cells_for)
-        assert not isinstance(builder, str)
         leads = Leads.of(builder.model, self.leaves, place)
         found = descend(leads, self.below, self.start, allowed, self.question.pace.check)
         asked = 0

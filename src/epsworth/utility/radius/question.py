@@ -15,7 +15,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.classifier import known_labels
 from epsworth.classifiers.inputs import table_of
-from epsworth.classifiers.reading import answers_as_read, leading
+from epsworth.classifiers.reading import Unsupported, answers_as_read, leading
 from epsworth.classifiers.scalers import opened
 from epsworth.classifiers.steadiness import check_alone, unsteady
 from epsworth.classifiers.views import View, viewed
@@ -169,8 +169,11 @@ class Asked:
         found, classes = (None, None) if model is None else (opened(model), known_labels(model))
         if found is None or classes is None or self.label not in classes.tolist():
             return None
-        view = viewed(model, found[2], self.records, self.positions, self.point)
-        return None if isinstance(view, str) else Inside(found[0], classes.tolist().index(self.label), view)
+        try:
+            view = viewed(model, found[2], self.records, self.positions, self.point)
+        except Unsupported:
+            return None
+        return Inside(found[0], classes.tolist().index(self.label), view)
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
