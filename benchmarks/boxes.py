@@ -13,7 +13,7 @@ from epsworth.bounds import Risk
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.question import Question, ask
+from epsworth.utility.question import Question
 
 EPSILONS = [0.5, 1, 2, 3, 4, 6]
 HALF = 5e-4  # certain to a width of 1e-3
@@ -25,7 +25,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     cases = [(5, 3, 4.0, 7), (8, 3, None, 3), (None, 3, None, 1), (5, 4, None, 1), (8, 4, None, 1)]
     for depth, features, bar, runs in cases if not clock.short else cases[:1]:
         forest, X = forest_of(depth, clock.size(5_000, 300), clock.size(100, 10))
-        asked = ask(
+        asked = Question.of(
             forest,
             X[:1],
             sensitive=list(range(features)),

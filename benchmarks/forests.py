@@ -14,7 +14,7 @@ from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.flips import Masses
 from epsworth.utility.engines.row_sweep import compiled
-from epsworth.utility.question import ask
+from epsworth.utility.question import Question
 
 TWO = ["pm", "laplace_clipped"]
 SIX = [*TWO, "sw", "bounded_laplace", "exponential_tight", "krr"]
@@ -34,7 +34,7 @@ def _builder(
     rows: int, trees: int, names: list[str], epsilons: list[float], records: int = RECORDS
 ) -> tuple[TreeCells, LawsOverEpsilon]:
     forest, X = forest_and_records(rows, trees)
-    asked = ask(
+    asked = Question.of(
         forest, X[:records], sensitive=[0, 1], mechanisms=names, per="feature", epsilons=epsilons, domain=None, y=None
     )
     return cells_for(asked), LawsOverEpsilon(asked)

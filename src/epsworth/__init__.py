@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.population import Population
     from epsworth.utility.quantities import Bounds
+    from epsworth.utility.question import Question
     from epsworth.utility.radii import Radii, radii
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
+    from epsworth.utility.run import RunOptions
     from epsworth.utility.splitting import Split, split_budget
-    from epsworth.utility.stability import stability
+    from epsworth.utility.stability import stability, stability_of_policy
     from epsworth.utility.tailored import Tailored, tailor
 
 _HOMES = {
@@ -54,7 +56,10 @@ _HOMES = {
     "Curves": "utility.curves",
     "stability_in_parts": "utility.in_parts",
     "Population": "utility.population",
+    "Question": "utility.question",
+    "RunOptions": "utility.run",
     "stability": "utility.stability",
+    "stability_of_policy": "utility.stability",
     "Approximate": "guarantees",
     "Probabilistic": "guarantees",
     "Pure": "guarantees",
@@ -109,10 +114,12 @@ __all__ = [
     "PrivacyIndicator",
     "Probabilistic",
     "Pure",
+    "Question",
     "Radii",
     "Radius",
     "Receipt",
     "Recommendation",
+    "RunOptions",
     "SafeBox",
     "Split",
     "Study",
@@ -136,6 +143,7 @@ __all__ = [
     "split_budget",
     "stability",
     "stability_in_parts",
+    "stability_of_policy",
     "tailor",
 ]
 

@@ -11,8 +11,9 @@ import numpy as np
 from epsworth.extras import needed
 from epsworth.space import Domain
 from epsworth.utility.curves import Curves
+from epsworth.utility.question import DEFAULT_MECHANISMS
 from epsworth.utility.recommendation import Recommendation, recommend
-from epsworth.utility.stability import DEFAULT_MECHANISMS, stability
+from epsworth.utility.stability import stability
 from epsworth.utility.tailored import NAME, tailor
 from epsworth.utility.tailored_beside import joined
 

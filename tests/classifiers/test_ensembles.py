@@ -36,7 +36,6 @@ from epsworth.classifiers.flat import TreeModel, in_doubles
 from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sums, Votes
 from epsworth.classifiers.trees import tree_reading
 from epsworth.utility.engines.linear import LinearModel, linear_for
-from epsworth.utility.question import ask
 from readings import said
 
 NOISY = np.where(np.random.default_rng(0).random(150) < 0.4, SPECIES[::-1], SPECIES)
@@ -435,7 +434,7 @@ def logistic():
 def test_thresholds_on_linear_scores(name):
     """Against the grid, and the label on both sides of the boundary that was read."""
     model = LINEAR[name]().fit(IRIS, LABELS[2])
-    read = linear_for(ask(model, ROWS, **{**SETTINGS, "y": None}))
+    read = linear_for(ew.Question.of(model, ROWS, **{**SETTINGS, "y": None}))
     assert isinstance(read, LinearModel), read
     rng = np.random.default_rng(0)
     unit = rng.uniform(0, 1, (2_000, 2))

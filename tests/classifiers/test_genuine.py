@@ -38,7 +38,6 @@ from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.propagation import bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
-from epsworth.utility.question import ask
 from epsworth.utility.radius.question import ask as ask_radius
 from readings import said
 
@@ -84,7 +83,7 @@ def fitted(name):
 
 def readers(model):
     """Return what each engine reads of a model: a sentence, or None, where it reads nothing."""
-    question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
     read = [said(reader, question) for reader in (cells_for, linear_for, quadratic_for, bounds_for)]
     return [found for found in read if not isinstance(found, str)] + [
         found for found in [ask_radius(model, IRIS[0], norm=2, features=None).inside()] if found is not None
@@ -156,7 +155,7 @@ def test_a_property_that_stands_before_a_fitted_attribute_makes_a_black_box():
 def test_a_method_patched_on_the_librarys_class_is_found_out_by_asking(name, monkeypatch):
     own = type(fitted(name)).predict
     monkeypatch.setattr(type(fitted(name)), "predict", lambda self, X: own(self, np.asarray(X)[:, ::-1]))
-    question = ask(fitted(name), IRIS[[0, 60]], y=None, **SETTINGS)
+    question = ew.Question.of(fitted(name), IRIS[[0, 60]], y=None, **SETTINGS)
     assert all(isinstance(said(reader, question), str) for reader in (cells_for, linear_for, quadratic_for, bounds_for))
     assert ew.radius(fitted(name), IRIS[60], rng=0).method == "sampled"
 
@@ -246,7 +245,7 @@ def twice_the_same_label():
 @pytest.mark.cases(1)
 def test_every_part_of_a_model_must_be_the_librarys(make):
     model = make()
-    question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
     for reader in (cells_for, linear_for, quadratic_for, bounds_for):
         assert isinstance(said(reader, question), str)
     np.testing.assert_array_equal(as_classifier(model).labels(IRIS), model.predict(IRIS))
@@ -290,7 +289,7 @@ def test_labels_that_were_exchanged_after_fitting_are_read_as_predict_gives_them
 def test_a_reading_that_the_labels_contradict_is_not_used(name, reader, monkeypatch):
     """The second line of defence: whoever answers otherwise than the reading says is found out by asking."""
     model = fitted(name)
-    question = ask(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
     monkeypatch.setattr(type(question.classifier.answer), "__call__", lambda self, records: np.full(len(records), 2))
     assert "its " in said(reader, question)
     assert " are not those of its " in said(reader, question)
@@ -300,7 +299,7 @@ def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
     """A model that differs on one side of a threshold only, or where unclipped noise goes."""
     model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(IRIS[:, [0, 2]], SPECIES)
     settings = SETTINGS | {"sensitive": [0, 1], "domain": {0: (4, 8), 1: (1, 7)}, "y": None}
-    question = ask(model, IRIS[:1, [0, 2]], **settings)
+    question = ew.Question.of(model, IRIS[:1, [0, 2]], **settings)
     edge = cells_for(question).sweep.edges[1][0]
     for odd in (lambda Z: Z[:, 1] == np.nextafter(edge, 9), lambda Z: Z[:, 1] == edge, lambda Z: Z[:, 0] > 8.5):
         with monkeypatch.context() as patched:
@@ -314,7 +313,7 @@ def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
 )
 def test_pipelines_of_the_library_are_seen_through(scalers):
     model = make_pipeline(*map(copy.copy, scalers), LogisticRegression(max_iter=5)).fit(IRIS, SPECIES)
-    assert isinstance(linear_for(ask(model, IRIS[:2], y=None, **SETTINGS)), LinearModel)
+    assert isinstance(linear_for(ew.Question.of(model, IRIS[:2], y=None, **SETTINGS)), LinearModel)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "stratified"])

@@ -24,7 +24,7 @@ from epsworth.utility.engines import table
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.engines.plan import methods
-from epsworth.utility.question import Question, ask
+from epsworth.utility.question import Question
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
 
@@ -76,7 +76,7 @@ every_engine = pytest.mark.parametrize("engine", table.ENGINES, ids=lambda engin
 def question(name, with_y=False, words=tuple(WORDS)):
     model, sensitive = ZOO[name]
     label_rr = () if name.startswith("function") else ("label_rr",)
-    return ask(
+    return Question.of(
         model(), IRIS[[10, 57, 77]], sensitive=sensitive, mechanisms=[*words, *label_rr], epsilons=EPSILONS,
         domain=RANGES, y=None if not with_y else [True, False, False] if name.startswith("function") else [0, 2, 1],
     )  # fmt: skip
@@ -86,7 +86,7 @@ def question(name, with_y=False, words=tuple(WORDS)):
 def categorical():
     rows = np.column_stack([IRIS[:, 2], SPECIES == 1])
     model = RandomForestClassifier(3, random_state=0).fit(rows, SPECIES)
-    return ask(
+    return Question.of(
         model, rows[[0, 77]], sensitive=[0, 1], mechanisms=["pm", "krr:k=5"], epsilons=EPSILONS,
         domain={0: (1, 7), 1: [False, True]}, y=None,
     )  # fmt: skip
@@ -237,7 +237,7 @@ def test_every_engine_is_asked_for_by_its_word_or_refuses_in_a_sentence(engine):
 
 def ask_of(given, model):
     kept = {key: given[key] for key in ("sensitive", "mechanisms", "epsilons", "domain")}
-    return ask(model, IRIS[[57]], y=None, **kept)
+    return Question.of(model, IRIS[[57]], y=None, **kept)
 
 
 # ---- a toy engine: one class, and one line in the table

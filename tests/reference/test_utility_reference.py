@@ -17,7 +17,6 @@ from epsworth.classifiers.shortcuts import ShortCuts
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.question import ask
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications
 
@@ -261,7 +260,7 @@ def leaves(node):
 @entries("tree_rho")
 def test_the_cell_engine_is_exact(entry):
     given = entry["input"]
-    asked = ask(
+    asked = ew.Question.of(
         agrees(given), np.array([given["x"]]), sensitive=given["sensitive"],
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, per="feature", epsilons=[given["eps_per_dim"]],
         domain=None, y=None,

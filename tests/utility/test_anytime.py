@@ -15,7 +15,6 @@ from epsworth.bounds import Risk
 from epsworth.utility.engines.engine import BATCH, Settings
 from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.pace import STEP, Pace, Stopped
-from epsworth.utility.question import ask
 
 X = np.random.default_rng(0).random((12, 2))
 Y = np.arange(12) % 2
@@ -117,7 +116,9 @@ def test_exact_engines_leave_records_that_they_have_not_reached_between_0_and_1(
 
 @pytest.mark.parametrize("checks", [0, 1, 2, 3, 5, 8, 13, 40])
 def test_branch_and_bound_keeps_what_it_has_decided_of_a_record(checks):
-    asked = ask(forest(), X[:1], sensitive=[0, 1], mechanisms=["pm"], epsilons=[0.5, 4.0], domain=None, y=None)
+    asked = ew.Question.of(
+        forest(), X[:1], sensitive=[0, 1], mechanisms=["pm"], epsilons=[0.5, 4.0], domain=None, y=None
+    )
     left = [checks]
 
     def check():
@@ -173,7 +174,9 @@ def test_a_deadline_is_met_to_within_a_step():
     """On a clock of 1 ms per row, 1.5 steps after the deadline at most."""
     for seconds in (1.0, 2.0, 5.0, 30.0):
         clock = Clock(1e-3)
-        question = ask(clock.labels, X, domain=None, y=None, **{k: SAMPLED[k] for k in SAMPLED if k != "tolerance"})
+        question = ew.Question.of(
+            clock.labels, X, domain=None, y=None, **{k: SAMPLED[k] for k in SAMPLED if k != "tolerance"}
+        )
         object.__setattr__(question, "pace", Pace(seconds, clock=clock))
         began, question.pace.began = clock.now, clock.now
         clock.sizes.clear()

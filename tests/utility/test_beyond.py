@@ -127,7 +127,7 @@ def test_a_budget_is_split_between_numbers_and_categories(features):
     assert split.lower >= split.even_lower
     own = {name: domain[name] for name in sensitive}
     policy = ew.Policy.of("pm", dict(zip(sensitive, split.epsilons, strict=True)), own)
-    released = ew.stability(model, table, policy=policy, tolerance=0.02, rng=1).average()
+    released = ew.stability_of_policy(policy, model, table, tolerance=0.02, rng=1).average()
     assert released.lower.item() - 0.02 <= split.upper
     assert split.lower <= released.upper.item() + 0.02
 

@@ -42,7 +42,6 @@ from epsworth.classifiers.preprocessing import Preprocessing
 from epsworth.classifiers.shortcuts import Branch
 from epsworth.classifiers.transformers import row_by_row, stepped
 from epsworth.utility.engines.cells import TreeCells, cells_for
-from epsworth.utility.question import ask
 from readings import said
 
 pd = pytest.importorskip("pandas")
@@ -145,7 +144,7 @@ def pipeline(prepared, model, table=TABLE):
 
 def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
     """Compare the cells of records with the labels of points on their edges, an ulp above, and anywhere."""
-    question = ask(fitted, table[:records], sensitive=list(sensitive), mechanisms="pm", epsilons=[1.0], y=None,
+    question = ew.Question.of(fitted, table[:records], sensitive=list(sensitive), mechanisms="pm", epsilons=[1.0],
                    domain={name: DOMAIN[name] for name in sensitive})  # fmt: skip
     found = cells_for(question)
     assert isinstance(found, TreeCells), found
@@ -200,7 +199,9 @@ def test_polars_frames_and_arrays_are_read_as_pandas_frames_are():
     numbers = TABLE[NUMBERS].to_numpy(np.float32)
     array = make_pipeline(ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), [0, 2, -1])],
                                             remainder="drop"), MODELS["forest"]).fit(numbers, LABELS)  # fmt: skip
-    question = ask(array, numbers[:2], sensitive=[0], mechanisms="pm", epsilons=[1.0], y=None, domain={0: (18, 90)})
+    question = ew.Question.of(
+        array, numbers[:2], sensitive=[0], mechanisms="pm", epsilons=[1.0], y=None, domain={0: (18, 90)}
+    )
     assert isinstance(cells_for(question), TreeCells)
 
 
@@ -230,7 +231,9 @@ def test_what_is_not_understood_is_sampled_and_named(step, reason):
 def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     xgboost = pytest.importorskip("xgboost")
     fitted = make_pipeline(PREPARED["sparse"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
-    question = ask(fitted, TABLE[:2], sensitive=["age"], mechanisms="pm", epsilons=[1.0], y=None, domain=DOMAIN)
+    question = ew.Question.of(
+        fitted, TABLE[:2], sensitive=["age"], mechanisms="pm", epsilons=[1.0], y=None, domain=DOMAIN
+    )
     assert "missing to the trees" in said(cells_for, question)
     dense = make_pipeline(PREPARED["selected"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
     assert check_cells(dense, TABLE, 2, 200) == 0

@@ -31,7 +31,6 @@ from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
-from epsworth.utility.question import ask
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -71,7 +70,7 @@ def question(model, X, **more):
         "domain": RANGES,
         "y": None,
     }
-    return ask(model, X, **(settings | more))
+    return ew.Question.of(model, X, **(settings | more))
 
 
 def settings_of(miss):
@@ -414,7 +413,7 @@ def test_shared_draws_hold_the_truth_at_every_epsilon(x):
     epsilons = [0.1, 1, 2, 3, 4, 6, 8]
     settings = {"sensitive": [0, 1], "mechanisms": "krr", "per": "feature", "epsilons": epsilons}
     exact = ew.stability(xor, [x], y=[True], method="grid", **settings)
-    asked = ask(xor, [x], domain=None, y=[True], **settings)
+    asked = ew.Question.of(xor, [x], domain=None, y=[True], **settings)
     found = SharedDraws().bound(asked, settings_of(1e-6))
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
         assert (b.lower <= a.upper).all()

@@ -39,7 +39,6 @@ from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
-from epsworth.utility.question import ask
 from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -191,7 +190,7 @@ def wrong_policy(model, table, rng, seen):
     mechanism = str(rng.choice(["pm", "sw", "laplace_clipped"]))
     policy = ew.Policy.of(mechanism, 2, domain, per="feature", bits=8, sample=1, passing=passing)
     try:
-        curves = ew.stability(model, rows, policy=policy, rng=0, confidence=1 - 1e-7, tolerance=0.1)
+        curves = ew.stability_of_policy(policy, model, rows, rng=0, confidence=1 - 1e-7, tolerance=0.1)
     except ValueError as error:
         if "unsampled" not in str(error):
             raise
@@ -280,7 +279,7 @@ def test_scores_that_are_no_numbers_are_not_read():
     X = rng.normal(size=(200, 2))
     model, row = GaussianNB().fit(X, X[:, 0] > 0), [[0.4, 1e200]]
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0]}
-    assert "not finite numbers" in said(quadratic_for, ask(model, row, y=None, **asked))
+    assert "not finite numbers" in said(quadratic_for, ew.Question.of(model, row, y=None, **asked))
     assert ew.stability(model, row, rng=0, **asked).lower.item() > 0.95
     assert not ew.radius(model, row, features=[0], rng=0).sound  # it was: no point nearer than NaN
 
@@ -290,9 +289,9 @@ def test_numbers_that_single_precision_does_not_hold_are_not_read():
     X = rng.normal(size=(200, 2))
     model = MLPClassifier((3,), max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0], "y": None}
-    assert said(bounds_for, ask(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
-    assert isinstance(bounds_for(ask(model, [[0.4, 1e3]], **asked)), PropagatedBounds)
-    assert said(bounds_for, ask(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
+    assert said(bounds_for, ew.Question.of(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
+    assert isinstance(bounds_for(ew.Question.of(model, [[0.4, 1e3]], **asked)), PropagatedBounds)
+    assert said(bounds_for, ew.Question.of(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
 
 
 def exported(labels=2, *, columns=2, unused=False):
@@ -347,7 +346,7 @@ def test_what_single_precision_does_not_hold_is_not_read(value, labels, unused):
     _, onnx = exported(labels, unused=unused)
     rows = np.array([[0.5, value], [0.4, 0.1]])
     if abs(value) != 3e38:
-        assert isinstance(said(linear_for, ask(onnx, rows, y=None, **FIELD)), str)
+        assert isinstance(said(linear_for, ew.Question.of(onnx, rows, y=None, **FIELD)), str)
     asked = {**FIELD, "epsilons": [1.0, 4.0], "rng": 0, "confidence": 1 - 1e-7, "tolerance": 0.1}
     assert wrong_curves(onnx, rows, asked, np.random.default_rng(1), []) == []
     assert ew.stability(onnx, rows[1:], **FIELD).confidence == 1
@@ -358,8 +357,8 @@ def test_what_is_left_out_by_a_policy_is_a_gap_to_an_onnx_model():
     pipe, onnx = exported()
     row = np.array([[0.5, 0.2]])
     policy = ew.Policy.of("pm", 2, ew.Domain.of({"x0": RANGE, "x1": RANGE}), per="feature", bits=8, sample=1)
-    right = ew.stability(pipe, row, policy=policy)
-    found = ew.stability(onnx, row, policy=policy, rng=0, confidence=1 - 1e-9)
+    right = ew.stability_of_policy(policy, pipe, row)
+    found = ew.stability_of_policy(policy, onnx, row, rng=0, confidence=1 - 1e-9)
     assert right.confidence == 1
     assert 0.3 < right.lower.item() < 0.95
     assert found.lower.item() <= right.lower.item() + 1e-3  # where both precisions agree

@@ -230,7 +230,7 @@ def test_a_recommended_policy_reads_gaps_as_the_question_did(tmp_path):
     policy = found.policy(domain)
     policy.save(tmp_path / "p.toml")
     assert [rule.missing for rule in Policy.load(tmp_path / "p.toml").rules] == [0.9, 0.9]
-    again = ew.stability(model, rows, policy=tmp_path / "p.toml", rng=0)
+    again = ew.stability_of_policy(tmp_path / "p.toml", model, rows, rng=0)
     at = list(curves.epsilons).index(found.choice.epsilon)
     np.testing.assert_allclose(again.lower[0, 0], curves.lower[0, at], atol=0.005)  # on the grid of 2^16
     np.testing.assert_allclose(again.upper[0, 0], curves.upper[0, at], atol=0.005)
@@ -254,7 +254,7 @@ def test_whole_numbers_are_analysed_and_released_as_such(mechanism):
     policy = Policy.of(name, "2", domain)
     released = ew.perturb(policy, np.tile([[5.0]], (4000, 1)))
     assert set(released.ravel()) <= set(range(10))
-    again = ew.stability(model, rows, policy=policy)
+    again = ew.stability_of_policy(policy, model, rows)
     assert again.confidence == 1
     np.testing.assert_allclose(again.lower, found.lower, atol=2e-3)
     share = float((released > 4.2).mean())

@@ -48,10 +48,10 @@ def test_a_file_of_another_policy_is_refused(tmp_path, other):
         {"age": [None, 30.0], "job": ["nurse", "driver"]}, schema={"age": pl.Float64, "job": pl.String}
     )
     path = tmp_path / "run.npz"
-    first = ew.stability(older, table, policy=policy(10, "clerk"), checkpoint=path)
+    first = ew.stability_of_policy(policy(10, "clerk"), older, table, checkpoint=path)
     with pytest.raises(ValueError, match="true values of the records"):
-        ew.stability(older, table, policy=policy(*other), checkpoint=path)
-    again = ew.stability(older, table, policy=policy(10, "clerk"), checkpoint=path)
+        ew.stability_of_policy(policy(*other), older, table, checkpoint=path)
+    again = ew.stability_of_policy(policy(10, "clerk"), older, table, checkpoint=path)
     np.testing.assert_array_equal(again.lower, first.lower)
 
 

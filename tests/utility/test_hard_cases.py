@@ -18,6 +18,7 @@ import epsworth as ew
 from epsworth import laws
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines.sums import at_most, laplace_sum
+from parted import in_parts
 
 X = np.random.default_rng(0).random((400, 3))
 Y = (X[:, 0] + X[:, 1] * X[:, 2] > 0.8).astype(int)
@@ -84,7 +85,7 @@ def test_a_checkpoint_of_a_model_with_another_number_is_refused(tmp_path):
 def test_pieces_that_change_places_are_refused(change, tmp_path):
     model = RandomForestClassifier(4, random_state=0).fit(X, Y)
     asked = ASKED | {"mechanisms": ["pm"], "epsilons": [1.0], "folder": tmp_path / "parts"}
-    found = ew.stability_in_parts(model, X[:24], **asked, n_jobs=2)
+    found = in_parts(model, X[:24], **asked, n_jobs=2)
     first, second, *_ = sorted((tmp_path / "parts").glob("*.npz"))
     assert len(found) > 1
     shutil.copy(first, tmp_path / "held")
@@ -94,11 +95,11 @@ def test_pieces_that_change_places_are_refused(change, tmp_path):
     with pytest.raises(ValueError, match="holds other records"):
         ew.CurveParts.load(tmp_path / "parts").whole()
     with pytest.raises(ValueError, match="holds other records"):
-        ew.stability_in_parts(model, X[:24], **asked)
+        in_parts(model, X[:24], **asked)
 
 
 def test_a_number_of_records_that_is_not_there_is_refused_at_once(tmp_path):
-    ew.stability_in_parts(lambda rows: rows[:, 0] > 0.5, X[:4], **ASKED, mechanisms="krr:k=3", epsilons=[1.0],
+    in_parts(lambda rows: rows[:, 0] > 0.5, X[:4], **ASKED, mechanisms="krr:k=3", epsilons=[1.0],
                           folder=tmp_path / "parts")  # fmt: skip
     told = json.loads((tmp_path / "parts" / "curves.json").read_text())
     (tmp_path / "parts" / "curves.json").write_text(json.dumps(told | {"records": 10**12}))

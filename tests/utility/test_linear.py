@@ -20,7 +20,6 @@ from epsworth.utility.engines import linear
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, laplace_sum, transform_error
 from epsworth.utility.engines.windows import closed_form
-from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)
@@ -269,7 +268,9 @@ def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
     model = LogisticRegression()
     model.coef_, model.intercept_, model.classes_ = np.ones((1, width)), np.zeros(1), np.arange(2)
     model.n_features_in_ = width
-    asked = ask(model, np.ones((1, width)), sensitive=0, mechanisms="pm", epsilons=[1.0], domain={0: (0, 1)}, y=None)
+    asked = ew.Question.of(
+        model, np.ones((1, width)), sensitive=0, mechanisms="pm", epsilons=[1.0], domain={0: (0, 1)}, y=None
+    )
     assert linear_for(asked).slack(0) >= 2 * (width + 12) * 2.0**-53 * width
 
 

@@ -23,7 +23,7 @@ from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.preprocessing import preprocessing_before
 from epsworth.classifiers.steadiness import ALONE
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
-from epsworth.utility.question import ASKED_AGAIN, ask
+from epsworth.utility.labels import ASKED_AGAIN
 from readings import said
 from strategies import sparing
 
@@ -62,7 +62,7 @@ def fitted(name, classes=3):
 
 def question(model, X, **more):
     settings = {"sensitive": [0, 2], "mechanisms": ["pm"], "epsilons": [2.0], "domain": RANGES, "y": None}
-    return ask(model, X, **(settings | more))
+    return ew.Question.of(model, X, **(settings | more))
 
 
 def step_at(threshold, width=1):

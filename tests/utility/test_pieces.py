@@ -18,6 +18,7 @@ from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
 from epsworth.utility.engines.totals import Histogram, Totals
+from parted import in_parts
 
 RNG = np.random.default_rng(0)
 MANY = RNG.random((40, 4))
@@ -76,7 +77,7 @@ def test_the_size_of_pieces_changes_no_bit(name, tmp_path, monkeypatch):
         (tmp_path / f"{size}").mkdir()
         same(ew.stability(model, X, **asked, checkpoint=tmp_path / f"{size}"), whole)
         if size == 5:
-            parts = ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+            parts = in_parts(model, X, **asked, folder=tmp_path / "parts")
             same(parts.whole(), whole)
             again = ew.CurveParts.load(tmp_path / "parts")
             for one, other in zip(parts.average(), again.average(), strict=True):
@@ -130,7 +131,7 @@ def test_histograms_round_to_the_safe_side():
 @pytest.mark.slow
 def test_the_population_of_parts_is_that_of_the_records(tmp_path):
     model, asked = CASES["cells"]
-    parts = ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+    parts = in_parts(model, X, **asked, folder=tmp_path / "parts")
     whole = ew.stability(model, X, **asked)
     for of in ("stability", "accuracy"):
         one, other = parts.population(of), whole.population(of)
@@ -176,9 +177,7 @@ def test_a_folder_goes_on_where_it_ended(tmp_path):
 def test_parts_of_a_stopped_run_hold(tmp_path):
     model, asked = CASES["cells"]
     seen = []
-    parts = ew.stability_in_parts(
-        model, X, **asked, folder=tmp_path / "parts", watch=lambda s: seen.append(s) or len(seen) > 6
-    )
+    parts = in_parts(model, X, **asked, folder=tmp_path / "parts", watch=lambda s: seen.append(s) or len(seen) > 6)
     assert parts.stopped
     assert "the same call goes on" in parts.notes[-1]
     whole = ew.stability(model, X, **asked)
@@ -186,7 +185,7 @@ def test_parts_of_a_stopped_run_hold(tmp_path):
     assert (parts.average().upper >= whole.average().upper).all()
     assert parts.average().lower.max() > 0
     assert (parts.worst().lower == 0).all()
-    same(ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts").whole(), whole)
+    same(in_parts(model, X, **asked, folder=tmp_path / "parts").whole(), whole)
 
 
 @pytest.mark.parametrize(
@@ -201,20 +200,20 @@ def test_parts_of_a_stopped_run_hold(tmp_path):
 @pytest.mark.cases(1)
 def test_a_folder_of_another_question_is_refused(change, told, tmp_path):
     model, asked = CASES["cells"]
-    ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+    in_parts(model, X, **asked, folder=tmp_path / "parts")
     with pytest.raises(ValueError, match=f"belongs to another question: not the same .*{told}"):
-        ew.stability_in_parts(model, X, **asked | change, folder=tmp_path / "parts")
+        in_parts(model, X, **asked | change, folder=tmp_path / "parts")
 
 
 @pytest.mark.slow
 def test_a_folder_of_another_model_is_refused(tmp_path):
     """Another seed of a model that answers alike where it is probed: its arrays differ."""
     model, asked = CASES["lattice"]
-    ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+    in_parts(model, X, **asked, folder=tmp_path / "parts")
     other = LogisticRegression().fit(MANY, WHICH)
     other.coef_ = np.nextafter(other.coef_, 9)
     with pytest.raises(ValueError, match=r"the model"):
-        ew.stability_in_parts(other, X, **asked, folder=tmp_path / "parts")
+        in_parts(other, X, **asked, folder=tmp_path / "parts")
 
 
 def spoilt(path):
@@ -238,13 +237,13 @@ def spoilt(path):
 def test_damaged_pieces_are_refused_in_one_sentence(tmp_path):
     model, asked = CASES["cells"]
     folder = tmp_path / "parts"
-    parts = ew.stability_in_parts(model, X, **asked, folder=folder)
+    parts = in_parts(model, X, **asked, folder=folder)
     piece = min(folder.glob("*-*.npz"))
     good = piece.read_bytes()
     for content in spoilt(piece):
         piece.write_bytes(content)
         for reader in (parts.average, ew.CurveParts.load(folder).whole,
-                       lambda: ew.stability_in_parts(model, X, **asked, folder=folder)):  # fmt: skip
+                       lambda: in_parts(model, X, **asked, folder=folder)):  # fmt: skip
             with pytest.raises(ValueError, match=r"^piece .*(damaged|another question)[^\n]*$"):
                 reader()
     piece.unlink()
@@ -262,14 +261,14 @@ def test_damaged_pieces_are_refused_in_one_sentence(tmp_path):
 @pytest.mark.cases(1)
 def test_damaged_heads_are_refused(change, tmp_path):
     model, asked = CASES["lattice"]
-    ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+    in_parts(model, X, **asked, folder=tmp_path / "parts")
     head = tmp_path / "parts" / "curves.json"
     head.write_text(json.dumps(json.loads(head.read_text()) | change))
     with pytest.raises(ValueError, match=r"^curves in parts"):
         ew.CurveParts.load(tmp_path / "parts")
     (tmp_path / "parts" / "head.json").write_text("{")
     with pytest.raises(ValueError, match=r"folder of pieces .*damaged"):
-        ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+        in_parts(model, X, **asked, folder=tmp_path / "parts")
 
 
 def test_places_that_cannot_hold_pieces_are_refused(tmp_path):
@@ -279,14 +278,14 @@ def test_places_that_cannot_hold_pieces_are_refused(tmp_path):
     (tmp_path / "full" / "mine.txt").write_text("x")
     for path, why in (("file", "it is a file"), ("full", "other files"), ("none/parts", "does not exist")):
         with pytest.raises(ValueError, match=why):
-            ew.stability_in_parts(model, X, **asked, folder=tmp_path / path)
+            in_parts(model, X, **asked, folder=tmp_path / path)
     with pytest.raises(ValueError, match="is the file of one process; go on without n_jobs"):
         ew.stability(model, X, **asked, checkpoint=tmp_path / "file", n_jobs=2)
 
 
 def test_what_pieces_hold_is_the_owners(tmp_path):
     model, asked = CASES["lattice"]
-    ew.stability_in_parts(model, X, **asked, folder=tmp_path / "parts")
+    in_parts(model, X, **asked, folder=tmp_path / "parts")
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "parts").iterdir()} == {0}
     assert (tmp_path / "parts").stat().st_mode & 0o077 == 0
 
@@ -356,8 +355,9 @@ MEMORY = """
     n = int(sys.argv[2])
     X = np.random.default_rng(0).random((n, 2))
     model = DummyClassifier(strategy="constant", constant=1).fit(X[:10], np.arange(10) % 2)
-    parts = ew.stability_in_parts(model, X, sensitive=[0, 1], mechanisms=["pm", "sw", "krr", "laplace_clipped"],
-                                  epsilons=np.arange(1, 61) / 4, folder=sys.argv[1])
+    asked = ew.Question.of(model, X, sensitive=[0, 1], mechanisms=["pm", "sw", "krr", "laplace_clipped"],
+                           epsilons=np.arange(1, 61) / 4)
+    parts = ew.stability_in_parts(asked, sys.argv[1])
     assert parts.average().lower.min() == 1
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -18,7 +18,7 @@ from epsworth.utility.engines.lattice import Lattice
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.polygons import Polygons
 from epsworth.utility.engines.rays import SHARES, Cumulated, Rays, Region, _regions, crossed, noise_scales
-from epsworth.utility.question import ASKED_AGAIN, ask
+from epsworth.utility.labels import ASKED_AGAIN
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -38,7 +38,7 @@ def question(model, X, sensitive, **more):
         "domain": RANGES,
         "y": None,
     }
-    return ask(model, X, **(given | more))
+    return ew.Question.of(model, X, **(given | more))
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])

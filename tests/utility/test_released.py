@@ -24,7 +24,6 @@ from epsworth.space import Feature
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import Answer, Settings
 from epsworth.utility.engines.mixture import Mixture
-from epsworth.utility.policies import ask_about
 from epsworth.utility.quantities import Bounds
 
 X, Y = load_iris(return_X_y=True)
@@ -54,7 +53,7 @@ def true_share(policy, model, row):
 def test_a_policy_is_analysed_as_its_integers_say(words):
     policy = ew.Policy.of(words, 2, ew.Domain.of({"x2": (1, 7)}), bits=12)
     for model in (FOREST, SUMS):
-        curves = ew.stability(model, X[ROWS], policy=policy)
+        curves = ew.stability_of_policy(policy, model, X[ROWS])
         for lower, upper, row in zip(curves.lower[0, 0], curves.upper[0, 0], X[ROWS], strict=True):
             assert Fraction(lower) <= true_share(policy, model, row) <= Fraction(upper)  # excess: none
             assert upper - lower <= 1e-9
@@ -63,7 +62,7 @@ def test_a_policy_is_analysed_as_its_integers_say(words):
 @pytest.mark.parametrize("model", [FOREST, SUMS, FOREST.predict], ids=["cells", "lattice", "grid"])
 def test_sixteen_bits_are_analysed_to_rounding(model):
     policy = ew.Policy.of("sw", 4, ew.Domain.of({"x2": (1, 7)}))
-    curves = ew.stability(model, X[60:61], policy=policy)
+    curves = ew.stability_of_policy(policy, model, X[60:61])
     truth = true_share(policy, FOREST if callable(model) else model, X[60])
     assert Fraction(curves.lower.item()) <= truth <= Fraction(curves.upper.item())
     assert curves.upper.item() - curves.lower.item() <= 1e-9
@@ -81,7 +80,7 @@ def test_sixteen_bits_are_analysed_to_rounding(model):
 @pytest.mark.cases(1)
 def test_two_values_are_analysed_together(model, method, width):
     policy = ew.Policy.of("pm", {"x0": 1, "x2": "2.5"}, RANGES, bits=8)
-    curves = ew.stability(model, X[[60]], policy=policy, method=method)
+    curves = ew.stability_of_policy(policy, model, X[[60]], method=method)
     weights = []
     for rule in policy.rules:
         index = int(Column(rule).encode(X[[60], int(rule.feature.name[1:])])[0])
@@ -142,7 +141,7 @@ def test_real_draws_of_perturb_lie_inside(sampling, draws):
         table = _numbers(3, 1)
     else:
         policy, model, table = ew.Policy(rules(), sampling, passing=Pass(("id",))), Deals(), deals()
-    curves = ew.stability(model.predict, table, policy=policy)
+    curves = ew.stability_of_policy(policy, model.predict, table)
     assert curves.confidence == 1
     assert (curves.upper - curves.lower).max() < 1e-9
     assert inside(policy, model, table, curves, draws)
@@ -184,7 +183,7 @@ def test_codes_of_categories_are_analysed_as_released(kind, sampling):
     job = Rule(Feature("j", categories=("a", "b", "c", "d")), "krr", 1)
     both = (job, Rule(Feature("v", 0, 8), "krr:k=5", 1))
     policy = ew.Policy(both, sampling) if sampling else ew.Policy((job,), passing=Pass(("v",)))
-    curves, own = ew.stability(Codes.predict, table, policy=policy), Codes.predict(table)
+    curves, own = ew.stability_of_policy(policy, Codes.predict, table), Codes.predict(table)
     assert curves.confidence == 1
     assert any("categories of j in the policy's order" in note for note in curves.notes)
     for row, draws in ((r, d) for r in range(2) for d in (20_000, 1)):
@@ -204,13 +203,13 @@ def test_numbers_of_a_column_of_categories_are_analysed_as_released():
         return (np.asarray(given["v"], dtype=float) > 3).astype(int)
 
     policy = ew.Policy((Rule(Feature("v", 0, 8), "krr:k=5", 1),))
-    ew.stability(model, table, policy=policy)
+    ew.stability_of_policy(policy, model, table)
     assert seen == {"category", str(ew.perturb(policy, table)["v"].dtype)} == {"category", "float64"}
 
 
 def test_draws_under_another_policy_lie_outside():
     table = deals()
-    curves = ew.stability(Deals().predict, table, policy=ew.Policy(rules()))
+    curves = ew.stability_of_policy(ew.Policy(rules()), Deals().predict, table)
     other = Rule(Feature("age", 0, 100, missing=40), "laplace_clipped", "0.9", bits=8)
     assert not inside(ew.Policy((other, rules()[1]), passing=Pass(("id",))), Deals(), table, curves, 20_000)
 
@@ -218,8 +217,8 @@ def test_draws_under_another_policy_lie_outside():
 def test_trees_and_sums_behind_a_sample_are_read_too():
     policy = ew.Policy.of("pm", {"x0": 1, "x2": 2}, RANGES, sample=1)
     scaled = ew.Policy(policy.rules, Sampling(1, "scaled"))
-    curves = ew.stability(FOREST, X[ROWS], policy=scaled)
-    by_grid = ew.stability(FOREST.predict, X[ROWS], policy=scaled, method="grid")
+    curves = ew.stability_of_policy(scaled, FOREST, X[ROWS])
+    by_grid = ew.stability_of_policy(scaled, FOREST.predict, X[ROWS], method="grid")
     assert curves.confidence == 1
     assert "cells" in " ".join(curves.notes)
     assert curves.method[0, 0] == "mixture"
@@ -248,14 +247,14 @@ def test_a_sample_is_the_average_over_its_subsets():
             tables.append(row)
             weights.append(weight)
         total += sum(w for w, label in zip(weights, FOREST.predict(np.array(tables)), strict=True) if label == own) / 3
-    curves = ew.stability(FOREST, X[[60]], policy=centred)
+    curves = ew.stability_of_policy(centred, FOREST, X[[60]])
     assert Fraction(curves.lower.item()) <= total <= Fraction(curves.upper.item())
     assert curves.guarantees[0][0] == centred.guarantee  # the two largest of three
 
 
 def test_subsets_that_equal_words_choose_unevenly_are_allowed_for():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
-    question = ask_about(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    question = ew.Question.of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
     half = Bounds(*np.full((2, 1, 1, 3), 0.5))
     mixture = Mixture(lambda subset, own: Answer(half, None, np.ones(3, dtype=int), 1))
     settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
@@ -266,7 +265,7 @@ def test_subsets_that_equal_words_choose_unevenly_are_allowed_for():
 
 def test_a_record_that_is_open_in_one_subset_is_open():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
-    question = ask_about(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    question = ew.Question.of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
     half, possible = Bounds(*np.full((2, 1, 1, 3), 0.5)), np.ones(3, dtype=int)
     first, second = np.array([[True, False, False]]), np.array([[True, True, False]])
     for each, expected in [((first, second), second), ((first, None), first), ((None, None), None)]:
@@ -280,7 +279,7 @@ def test_the_tight_epsilon_of_a_sample_is_that_of_the_costliest_features():
     ranges = ew.Domain.of({"x0": (4, 8), "x2": (1, 7), "x3": (0, 3)})
     policy = ew.Policy.of("krr:k=5", {"x0": 3, "x2": 1, "x3": 2}, ranges, sample=2)
     scaled = ew.Policy(policy.rules, Sampling(2, "scaled"))
-    tight = ask_about(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
+    tight = ew.Question.of_policy(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
     losses = [rule.kernel.loss() for rule in policy.rules]
     assert tight >= max(map(sum, combinations(losses, 2)))
     assert tight == pytest.approx(5, abs=1e-3)
@@ -291,8 +290,8 @@ def test_gaps_that_a_policy_fills_do_not_stand_in_the_way_of_trees():
     table = X[ROWS].copy()
     table[1, 2] = np.nan
     rule = Rule(Feature("x2", 1, 7, missing=4), "pm", 2)
-    curves = ew.stability(model, table, policy=ew.Policy((rule,)))
-    by_grid = ew.stability(model.predict, table, policy=ew.Policy((rule,)))
+    curves = ew.stability_of_policy(ew.Policy((rule,)), model, table)
+    by_grid = ew.stability_of_policy(ew.Policy((rule,)), model.predict, table)
     assert (curves.method[0, 0], by_grid.method[0, 0]) == ("cells", "grid")
     assert (curves.lower <= by_grid.upper).all()
     assert (by_grid.lower <= curves.upper).all()
@@ -302,18 +301,18 @@ def test_a_feature_that_the_model_does_not_read_is_paid_for_all_the_same():
     table = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(job="clerk")
     model = RandomForestClassifier(10, random_state=0).fit(table[["a", "c"]], Y)
     policy = ew.Policy((Rule(Feature("c", 1, 7), "pm", 2), rules()[1]))
-    curves = ew.stability(model, table.iloc[ROWS], policy=policy)
+    curves = ew.stability_of_policy(policy, model, table.iloc[ROWS])
     assert curves.features == ("c",)
     assert curves.epsilons.tolist() == [3.3000000000000003]
     assert curves.guarantees[0][0] == policy.guarantee
     assert any("does not read job" in note for note in curves.notes)
     sampled = ew.Policy(policy.rules, Sampling(1, "missing"))
-    half = ew.stability(_missing_are_zero(model), table.iloc[ROWS], policy=sampled)
+    half = ew.stability_of_policy(sampled, _missing_are_zero(model), table.iloc[ROWS])
     assert (half.lower <= half.upper).all()
     assert half.confidence == 1
     alone = ew.Policy((rules()[1],))
     with pytest.raises(ValueError, match="none of which the classifier reads"):
-        ew.stability(model, table.iloc[ROWS], policy=alone)
+        ew.stability_of_policy(alone, model, table.iloc[ROWS])
 
 
 def _missing_are_zero(model):
@@ -323,7 +322,7 @@ def _missing_are_zero(model):
 def test_one_epsilon_per_record_is_told_saved_and_loaded(tmp_path):
     policy = ew.Policy.of("pm", {"x0": "0.5", "x2": 2}, RANGES)
     policy.save(tmp_path / "policy.toml")
-    curves = ew.stability(FOREST, X[::5], policy=tmp_path / "policy.toml")
+    curves = ew.stability_of_policy(tmp_path / "policy.toml", FOREST, X[::5])
     assert curves.epsilons.tolist() == [2.5]
     assert curves.mechanisms == ("policy",)
     assert "by epsilon per record" in str(curves)
@@ -344,24 +343,24 @@ def test_polars_gaps_and_words_are_encoded_as_perturb_does():
     def model(frame):
         return Deals.predict({"age": frame["age"].to_numpy(), "job": np.array(frame["job"].to_list(), dtype=object)})
 
-    curves = ew.stability(model, table, policy=ew.Policy(rules()))
-    other = ew.stability(Deals().predict, deals(), policy=ew.Policy(rules()))
+    curves = ew.stability_of_policy(ew.Policy(rules()), model, table)
+    other = ew.stability_of_policy(ew.Policy(rules()), Deals().predict, deals())
     assert curves.lower[..., :3].tolist() == other.lower[..., :3].tolist()  # a gap in a word is None here, NaN there
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"sensitive": 0}, "sensitive is given beside a policy"),
-        ({"mechanisms": "pm"}, "mechanisms is given beside a policy"),
-        ({"epsilons": [1]}, "epsilons is given beside a policy"),
-        ({"domain": RANGES}, "domain is given beside a policy"),
-        ({"quantise": 5}, "quantise is given beside a policy"),
+        ({"sensitive": 0}, "there is no option .sensitive."),
+        ({"mechanisms": "pm"}, "there is no option .mechanisms."),
+        ({"epsilons": [1]}, "there is no option .epsilons."),
+        ({"domain": RANGES}, "there is no option .domain."),
+        ({"quantise": 5}, "there is no option .quantise."),
     ],
 )
 def test_what_a_policy_says_is_not_said_twice(given, told):
-    with pytest.raises(ValueError, match=told):
-        ew.stability(FOREST, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, per="feature"), **given)
+    with pytest.raises(TypeError, match=told):
+        ew.stability_of_policy(ew.Policy.of("pm", 1, RANGES, per="feature"), FOREST, X[ROWS], **given)
 
 
 def test_what_a_policy_refuses_is_refused_by_its_row():
@@ -370,10 +369,10 @@ def test_what_a_policy_refuses_is_refused_by_its_row():
     with pytest.raises(
         ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses that"
     ):
-        ew.stability(Deals().predict, deals(), policy=refusing)
+        ew.stability_of_policy(refusing, Deals().predict, deals())
     with pytest.raises(ValueError, match="lacks the column 'age'"):
-        ew.stability(Deals().predict, deals()[["job", "id"]], policy=refusing)
+        ew.stability_of_policy(refusing, Deals().predict, deals()[["job", "id"]])
     with pytest.raises(ValueError, match="does not take such a record"):
-        ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, per="feature", sample=1))
-    with pytest.raises(TypeError, match="or give a policy="):
+        ew.stability_of_policy(ew.Policy.of("pm", 1, RANGES, per="feature", sample=1), SUMS, X[ROWS])
+    with pytest.raises(TypeError, match="'sensitive'"):
         ew.stability(SUMS, X[ROWS], per="feature", epsilons=[1])

@@ -34,7 +34,6 @@ from epsworth.utility.engines.contraction import LawsOverEpsilon, agreement, mas
 from epsworth.utility.engines.flips import Flips, Masses, sum_error
 from epsworth.utility.engines.row_sweep import Boxes, Changes, Compiled, by_strips, changes, settled, table
 from epsworth.utility.engines.votes import BITS, NEAR, Votes
-from epsworth.utility.question import ask
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -82,7 +81,7 @@ def fitted(name, classes=2, X=WIDE):
 
 
 def builder(model, X=WIDE[:3], **more):
-    found = cells_for(ask(model, X, **(ASKED | more)))
+    found = cells_for(ew.Question.of(model, X, **(ASKED | more)))
     assert isinstance(found, TreeCells), found
     return found
 
@@ -311,7 +310,7 @@ def test_sums_over_flips_err_by_no_more_than_counted(rows, columns):
         edges = [np.concatenate([[-np.inf], np.sort(rng.random(side - 1)), [np.inf]]) for side in (rows, columns)]
         flips = Flips(tuple(edges if rows > 1 else edges[1:]), at, np.array([0, 1]))
         s = len(flips.edges)
-        question = ask(
+        question = ew.Question.of(
             lambda Z: Z[:, 0] > 2, x, **(ASKED | {"sensitive": [0, 1][-s:], "mechanisms": ["pm", "laplace"]})
         )
         masses = Masses.of(flips, LawsOverEpsilon(question), 2, question.unit[0], [0] * s)

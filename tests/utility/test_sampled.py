@@ -14,7 +14,6 @@ from epsworth.bounds import Risk, clopper_pearson
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines import sampled
 from epsworth.utility.engines.engine import BATCH, Settings
-from epsworth.utility.question import ask
 
 stability = partial(ew.stability, method="sampled")
 
@@ -185,7 +184,7 @@ def test_results_repeat_with_the_seed_and_change_without():
 
 
 def small_question(x=X):
-    return ask(
+    return ew.Question.of(
         below(0.4), x, sensitive=0, mechanisms=["pm", "sw"], epsilons=EPSILONS, domain=None, y=None
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+import epsworth as ew
 from epsworth import bounds
 from epsworth.bounds import Interval, Overspent, Risk
 from epsworth.utility.engines import rays, table
@@ -18,7 +19,6 @@ from epsworth.utility.engines.sampled import AverageFirst, Sampled, each_record,
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.pace import Pace
-from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -65,7 +65,7 @@ def of_function(mechanisms, y, epsilons=(1, 2)):
     """Two records of three features, two epsilons, and a classifier that nothing is known about."""
     table = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]])
     given = {"sensitive": [0, 1, 2], "mechanisms": mechanisms, "epsilons": epsilons, "per": "feature", "domain": None}
-    return ask(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
+    return ew.Question.of(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
 
 
 def of_flowers(model, mechanisms, y):
@@ -77,7 +77,7 @@ def of_flowers(model, mechanisms, y):
         "per": "feature",
         "domain": RANGES,
     }
-    return ask(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
+    return ew.Question.of(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
 
 
 def by_records(y, given):

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sums_in_digits import of_laplace, of_noise, of_uniforms
 
+import epsworth as ew
 from epsworth import laws
 from epsworth.mechanisms import FAMILIES, Quantised
 from epsworth.rounding import UNIT
@@ -23,7 +24,6 @@ from epsworth.utility.engines import fourier
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.parts import Parts, Uniform, parts_of
 from epsworth.utility.engines.sums import at_most
-from epsworth.utility.question import ask
 
 UNIFORM = ("pm", "sw", "pm_affine", "sw_affine", "staircase", "hybrid", "duchi")
 NOISE = ("laplace_clipped", "bounded_laplace", "gaussian_clipped")
@@ -259,7 +259,7 @@ def test_computed_scores_are_within_their_rounding(kind):
     model = make_pipeline(*before.get(kind, []), estimator).fit(table, y)
     at = [1, 4, 7]
     domain = {j: (float(table[:, j].min()), float(table[:, j].max())) for j in at}
-    asked = ask(model, table[:20], sensitive=at, mechanisms="pm", epsilons=[1.0], domain=domain, y=None)
+    asked = ew.Question.of(model, table[:20], sensitive=at, mechanisms="pm", epsilons=[1.0], domain=domain, y=None)
     read, worst = linear_for(asked), 0.0
     assert not isinstance(read, str)
     for record in range(20):

@@ -221,7 +221,7 @@ def test_under_a_policy_what_clients_release_is_drawn():
     frame = people()
     model, _ = fitted(frame)
     policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
-    curves = ew.stability(model, frame, policy=policy, rng=1)
+    curves = ew.stability_of_policy(policy, model, frame, rng=1)
     around = look_around(curves, model, frame, policy=policy, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)
     assert around.map.mechanisms == ("policy",)

@@ -143,7 +143,7 @@ def test_what_is_kept_is_what_all_outcomes_give(kind):
     assert same(
         curves, enumerated(made.policy, model.predict, records, np.resize(truth, len(records))), 0, 1, "accuracy"
     )
-    under = ew.stability(model, records, policy=made.policy)
+    under = ew.stability_of_policy(made.policy, model, records)
     np.testing.assert_array_equal(under.lower[0, 0], curves.lower[0, 1])
     assert under.guarantees[0][0] == made.policy.guarantee
     assert under.confidence == 1
@@ -182,7 +182,7 @@ def test_labels_of_all_kinds(labels, tmp_path):
     made = ew.tailor(model, X, sensitive=[0, 1, 2], epsilon=2, rng=0, public=True)
     assert made.copied == "exact"
     made.policy.save(tmp_path / "p.toml")
-    curves = ew.stability(model, X[:20], policy=tmp_path / "p.toml")
+    curves = ew.stability_of_policy(tmp_path / "p.toml", model, X[:20])
     assert same(curves, enumerated(made.policy, model.predict, X[:20]))
 
 
@@ -210,7 +210,7 @@ def test_several_classifiers_share_one_release():
     assert float(min(curves.lower[0, 0])) <= made.ceiling <= 1
     assert set(curves.labels_possible.tolist()) == {1}  # parts of a vector can be kept: counting gives no ceiling
     for one, part in zip((model, other), parts, strict=True):
-        assert same(ew.stability(one, X[:15], policy=made.policy), part)
+        assert same(ew.stability_of_policy(made.policy, one, X[:15]), part)
 
 
 @pytest.mark.slow
@@ -242,11 +242,11 @@ def test_what_a_model_cannot_answer_is_said():
     made = ew.tailor(model, X, sensitive=[0, 1], epsilon=2, rng=0, public=True)
     gap = X[:3].copy()
     gap[1, 0] = np.nan
-    for ask in (lambda: made.stability([2], gap), lambda: ew.stability(model, gap, policy=made.policy)):
+    for ask in (lambda: made.stability([2], gap), lambda: ew.stability_of_policy(made.policy, model, gap)):
         with pytest.raises(ClassifierError, match=r"failed on record 1: .*; repair that row"):
             ask()
     takes = HistGradientBoostingClassifier(max_iter=5).fit(gap[[0, 0, 1, 1] * 10], [0, 0, 1, 1] * 10)
-    assert same(ew.stability(takes, gap, policy=made.policy), enumerated(made.policy, takes.predict, gap))
+    assert same(ew.stability_of_policy(made.policy, takes, gap), enumerated(made.policy, takes.predict, gap))
 
 
 # ------------------------------------------------------------------------------------------- what unseen records keep
@@ -471,7 +471,7 @@ def test_policies_that_release_columns_first_are_sampled():
     made = ew.tailor(model, X, sensitive=[0, 2], epsilon=2, rng=0, public=True)
     policy = mixed(made)
     truth = model.predict(X[:6])[::-1]
-    curves = ew.stability(model, X[:6], policy=policy, tolerance=0.04, rng=3, y=truth)
+    curves = ew.stability_of_policy(policy, model, X[:6], tolerance=0.04, rng=3, y=truth)
     for of, wanted in (("stability", None), ("accuracy", truth)):
         exact = enumerated(policy, model.predict, X[:6], wanted)
         bounds = curves.bounds(of)
@@ -483,9 +483,9 @@ def test_policies_that_release_columns_first_are_sampled():
     assert 0 < Fraction(curves.spent) <= 1 - Fraction(0.999)
     assert curves.guarantees[0][0].epsilon >= 3
     assert any("whole releases were drawn" in note for note in curves.notes)
-    again = ew.stability(model, X[:6], policy=policy, tolerance=0.04, rng=3, y=truth)
+    again = ew.stability_of_policy(policy, model, X[:6], tolerance=0.04, rng=3, y=truth)
     np.testing.assert_array_equal(curves.lower, again.lower)
-    decided = ew.stability(model, X[:6], policy=policy, tolerance=0.01, rng=3, at_least=0.05)
+    decided = ew.stability_of_policy(policy, model, X[:6], tolerance=0.01, rng=3, at_least=0.05)
     assert decided.queries < curves.queries * 4
 
 
@@ -493,7 +493,7 @@ def test_policies_that_release_columns_first_are_sampled():
 def test_a_sampled_policy_that_is_stopped_keeps_what_is_proven():
     X, model = numbers()
     policy = mixed(ew.tailor(model, X, sensitive=[0, 2], epsilon=2, rng=0, public=True))
-    stopped = ew.stability(model, X[:20], policy=policy, rng=3, seconds=0.5, tolerance=0.002)
+    stopped = ew.stability_of_policy(policy, model, X[:20], rng=3, seconds=0.5, tolerance=0.002)
     assert stopped.stopped
     assert any("stopped by its deadline" in note for note in stopped.notes)
     exact = enumerated(policy, model.predict, X[:20])
@@ -516,14 +516,14 @@ def test_what_a_tailored_policy_does_not_take_is_refused(given, told, tmp_path, 
     X, model = numbers(60)
     made = ew.tailor(model, X, sensitive=0, epsilon=1, rng=0, public=True)
     with pytest.raises(ValueError, match=told):
-        ew.stability(model, X, policy=made.policy, **given)
+        ew.stability_of_policy(made.policy, model, X, **given)
 
 
 def test_a_policy_of_another_classifier_is_told_from_this_ones():
     X, model = numbers(60)
     made = ew.tailor(model, X, sensitive=0, epsilon=1, rng=0, public=True)
     with pytest.raises(ValueError, match="'x2', which the classifier does not read"):
-        ew.stability(LogisticRegression().fit(X[:, :2], X[:, 0] > 0.5), X[:, :2], policy=made.policy)
+        ew.stability_of_policy(made.policy, LogisticRegression().fit(X[:, :2], X[:, 0] > 0.5), X[:, :2])
 
 
 @pytest.mark.slow
@@ -536,7 +536,7 @@ def test_a_million_releases_agree_with_the_enumeration(kind):
     policy = mixed(made) if kind == "mixed" else made.policy
     exact = enumerated(policy, model.predict, X[:3])
     if kind != "mixed":
-        assert same(ew.stability(model, X[:3], policy=policy), exact)
+        assert same(ew.stability_of_policy(policy, model, X[:3]), exact)
     draws = 1_000_000
     for record, share in zip(X[:3], exact, strict=True):
         sent = ew.perturb(policy, pl.DataFrame({f"x{j}": np.full(draws, value) for j, value in enumerate(record)}))

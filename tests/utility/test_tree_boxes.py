@@ -24,7 +24,6 @@ from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.leads import Leads
 from epsworth.utility.engines.tree_boxes import Reach
-from epsworth.utility.question import ask
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -178,7 +177,7 @@ def test_a_label_that_cannot_change_stays_for_certain():
 
 
 def descended(X, model, record, enough, **more):
-    asked = ask(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
+    asked = ew.Question.of(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
     builder = cells_for(asked)
     reach = Reach.of(asked, record, LawsOverEpsilon(asked), builder.reached(record))
     return descent.descend(

@@ -99,7 +99,7 @@ def test_a_model_and_a_table_that_were_exchanged_are_said_to_be(model):
     frame = pl.DataFrame(TABLE, schema=["a", "b"])
     doors = (
         lambda X, m: ew.stability(X, m, sensitive=0),
-        lambda X, m: ew.stability(X, m, policy=ew.Policy.of("pm", 1, {0: (0, 1)})),
+        lambda X, m: ew.stability_of_policy(ew.Policy.of("pm", 1, {0: (0, 1)}), X, m),
         lambda X, m: ew.split_budget(X, m, sensitive=[0, 1], total=2.0),
         lambda X, m: ew.tailor(X, m, sensitive=[0], epsilon=1.0, public=True),
         lambda X, m: ew.safe_box(X, m, sensitive=[0]),

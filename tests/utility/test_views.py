@@ -33,7 +33,6 @@ from epsworth.classifiers.views import View, viewed
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import ask
 from strategies import sparing
 
 pd = pytest.importorskip("pandas")
@@ -305,7 +304,7 @@ def test_what_holds_for_some_combinations_only_is_not_certain():
         "epsilons": [1.0],
         "y": None,
     }
-    question = ask(fitted(LogisticRegression()), KNOWN[:2], **settings)
+    question = ew.Question.of(fitted(LogisticRegression()), KNOWN[:2], **settings)
     parts = question.read(categories.by_category)
     true = np.e / (np.e + 1)
     weights = np.where(np.array(DOMAIN["sex"]) == KNOWN["sex"].to_numpy()[:2, np.newaxis], true, 1 - true)
@@ -328,7 +327,7 @@ def test_a_record_one_of_whose_combinations_is_open_is_open():
         "epsilons": [1.0],
         "y": None,
     }
-    parts = ask(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
+    parts = ew.Question.of(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
     assert parts.some(np.array([[False, False, True, False, True, True]])).tolist() == [[False, True, True]]
 
 
@@ -410,7 +409,7 @@ def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     assert set(sure.method.ravel()) == {"lattice"}
     assert (drawn.lower <= sure.upper).all()
     assert (sure.lower <= drawn.upper).all()
-    question = ask(model, table[:3], domain=domain, y=None, **settings)
+    question = ew.Question.of(model, table[:3], domain=domain, y=None, **settings)
     parts = question.read(categories.by_category)
     assert parts.asked.records.column(0).dtype.kind == "i"
 

@@ -152,17 +152,18 @@ def compute(
     """
     from epsworth.cli.running import bar, running
     from epsworth.utility.in_parts import stability_in_parts
-    from epsworth.utility.stability import stability
+    from epsworth.utility.question import Question
+    from epsworth.utility.stability import stability, stability_of_policy
 
     began, within = time.monotonic(), deadline(given)
     grid = epsilon_grid(given["epsilon"], "--epsilon")
     asked = loaded or Inputs.of(given, model, table, policy)
     for row in rows:
         asked.check_row(row)
-    question: dict[str, Any] = {"policy": policy}
+    parameters: dict[str, Any] = {}
     if policy is None:
         asked.check_gaps()
-        question = {
+        parameters = {
             "sensitive": asked.names,
             "mechanisms": families(given["mechanism"]),
             "epsilons": grid,
@@ -170,12 +171,19 @@ def compute(
             "domain": asked.domain,
             "quantise": given["quantise"],
         }
-    question |= {name: given[name] for name in ("confidence", "tolerance", "method")}
-    ask: Callable[..., Curves | CurveParts] = stability
-    if given.get("parts") is not None:
-        ask, question["folder"] = stability_in_parts, given["parts"]
-    else:
-        question |= {"over": given["over"], "checkpoint": given["resume"]}
+    options = {name: given[name] for name in ("confidence", "tolerance", "method")} | {"rng": given["seed"]}
+    folder = given.get("parts")
+    if folder is None:
+        options |= {"over": given["over"], "checkpoint": given["resume"]}
+
+    def ask(**more: Any) -> Curves | CurveParts:
+        about: tuple[Any, ...] = (asked.model, asked.frame) if policy is None else (policy, asked.model, asked.frame)
+        by: Callable[..., Any] = stability if policy is None else stability_of_policy
+        if folder is None:
+            return by(*about, y=asked.truth, **parameters, **options, **more)  # type: ignore[no-any-return]
+        of: Callable[..., Question] = Question.of if policy is None else Question.of_policy
+        return stability_in_parts(of(*about, y=asked.truth, **parameters), folder, **options, **more)
+
     with (
         workers(given["jobs"], given["cluster"]) as n_jobs,
         bar() as show,
@@ -186,10 +194,7 @@ def compute(
             return run.watch(standing) or (enough is not None and enough(standing))
 
         left = left_of(within, began)
-        curves = ask(
-            asked.model, asked.frame, rng=given["seed"], y=asked.truth, progress=run.progress, seconds=left,
-            watch=watch, n_jobs=n_jobs, **question,
-        )  # fmt: skip
+        curves = ask(progress=run.progress, seconds=left, watch=watch, n_jobs=n_jobs)
     return curves, curves.stopped and run.interrupted
 
 

@@ -31,7 +31,7 @@ def outcomes(policy: Policy, record: Mapping[str, Any] | NDArray[Any]) -> list[t
     if not isinstance(record, Mapping):
         raise ValueError(f"record: must be a mapping from column to value, or a row, got a {type(record).__name__}")
     if policy.sampling is not None:
-        raise ValueError("outcomes: a policy that samples features is not listed; ask stability(policy=...)")
+        raise ValueError("outcomes: a policy that samples features is not listed; ask stability_of_policy")
     tailoring = policy.tailoring
     columns = {rule.feature.name: Column(rule) for rule in policy.rules}
     for name in columns:

@@ -33,7 +33,7 @@ from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.gaps import check_for_box
 from epsworth.utility.margins import NEARLY, largest_part
-from epsworth.utility.question import Question, ask
+from epsworth.utility.question import Question
 from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides
 
 POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -157,7 +157,7 @@ def safe_box(
     1.001: nearly always for two classes, seldom where several rivals cut.  Certainty has its price: with many
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
-    asked = ask(
+    asked = Question.of(
         model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None
     )
     if len(asked.records) != 1:

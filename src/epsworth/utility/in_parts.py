@@ -3,73 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from epsworth.arrays import Rng, generator
-from epsworth.bounds import Risk
 from epsworth.files import replacing
-from epsworth.guarantees import Unit
-from epsworth.mechanisms.family import Build
-from epsworth.parallel import check_n_jobs
-from epsworth.release import Policy
-from epsworth.release.given import as_policy
+from epsworth.numerals import short
 from epsworth.results import json_form
-from epsworth.space import Ranges
+from epsworth.threads import one_openmp_thread
 from epsworth.utility.curve_parts import CurveParts, Source
-from epsworth.utility.engines.assembly import READ, Answered, promised, run, what_is_known
-from epsworth.utility.engines.checkpoint import OWNER_ONLY, described
+from epsworth.utility.engines.assembly import READ, Answered, promised, what_is_known
+from epsworth.utility.engines.assembly import run as solve
+from epsworth.utility.engines.checkpoint import OWNER_ONLY
 from epsworth.utility.engines.coin import revealing
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, PieceFolder, check_folder
 from epsworth.utility.engines.pieces import Work, piece_size
-from epsworth.utility.engines.plan import Method
-from epsworth.utility.pace import Pace, Watch, check_seconds
-from epsworth.utility.policies import ask_about
-from epsworth.utility.question import Question, ask
-from epsworth.utility.stability import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, check_beside_policy, check_options
+from epsworth.utility.pace import Pace
+from epsworth.utility.question import Question
+from epsworth.utility.run import Run, RunOptions
 
 
-def stability_in_parts(
-    model: Any,
-    X: Any,
-    *,
-    folder: str | Path,
-    sensitive: str | int | Sequence[str | int] | None = None,
-    mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
-    epsilons: ArrayLike | None = None,
-    per: Unit = "record",
-    domain: Ranges | None = None,
-    method: Method = "auto",
-    confidence: float = 0.999,
-    tolerance: float = 0.01,
-    rng: Rng = None,
-    y: ArrayLike | None = None,
-    at_least: float | None = None,
-    quantise: int | None = None,
-    policy: Policy | str | Path | None = None,
-    progress: Callable[[float], None] | None = None,
-    seconds: float | None = None,
-    watch: Watch | None = None,
-    n_jobs: int | None = None,
-) -> CurveParts:
-    """Do what `stability` does for every record, and leave what is found in a folder.
+def stability_in_parts(question: Question, folder: str | Path, **run: Unpack[RunOptions]) -> CurveParts:
+    """Do what `stability` does for every record, and leave the bounds in a folder.
 
     Claim: that of `stability` with ``over="records"``, and to the last bit its bounds on every record.
 
     Parameters
     ----------
-    model, X, sensitive, mechanisms, epsilons, per, domain, method, confidence, tolerance, rng, y, at_least, quantise, \
-policy, progress, seconds, watch, n_jobs
-        As for `stability`; no tailored mechanism, and no policy that samples features.
+    question : Question
+        What is asked: `Question.of` takes what `stability` takes, `Question.of_policy` what `stability_of_policy`
+        takes; no tailored mechanism, and no policy that samples features.
     folder : path
         Made where it is not there.  It is a checkpoint, too: the same call goes on from what it holds, with any number
         of workers.  It is computed from raw data: keep it as you keep the table.
+    **run : RunOptions
+        As for `stability`, but for ``over`` and ``checkpoint``.
 
     Returns
     -------
@@ -84,51 +56,35 @@ policy, progress, seconds, watch, n_jobs
     --------
     >>> import tempfile
     >>> import epsworth as ew
+    >>> question = ew.Question.of(
+    ...     lambda X: X[:, 0] <= 0.5, [[i / 999] for i in range(1000)], sensitive=0, mechanisms="krr:k=11", epsilons=[2]
+    ... )
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     found = ew.stability_in_parts(lambda X: X[:, 0] <= 0.5, [[i / 999] for i in range(1000)], sensitive=0,
-    ...                                   mechanisms="krr:k=11", epsilons=[2.0], folder=f"{place}/curves")
+    ...     found = ew.stability_in_parts(question, f"{place}/curves")
     ...     len(found), found.average().lower.round(3).item(), found.worst().lower.round(3).item()
     (16, 0.665, 0.288)
     """
-    pace = Pace(check_seconds(seconds), watch, progress)
-    check_options(method, confidence, tolerance, "records", at_least)
-    check_n_jobs(n_jobs)
+    if not isinstance(question, Question):
+        raise TypeError(f"question must be what Question.of or Question.of_policy returns, got {short(question)}")
+    if "over" in run or "checkpoint" in run:
+        raise TypeError("parts hold every record, and their folder is the checkpoint; leave out over and checkpoint")
+    if question.subsets:
+        raise ValueError("a policy that samples features is analysed for all records at once; use stability_of_policy")
+    run["over"] = "records"
+    how = Run.of(**run)
     check_folder(folder, "folder")
-    random, question = generator(rng), _question(locals())
-    pace.progress(READ / 2)
-    told = {"method": method, "over": "records", "confidence": confidence, "tolerance": tolerance, "at_least": at_least}
-    asked, n = described(question, **told), len(question.records)
-    pieces = PieceFolder(folder, asked, n, piece_size(n, n_jobs), random)
+    how.pace.progress(READ / 2)
+    n, n_jobs = len(question.records), how.n_jobs
+    pieces = PieceFolder(folder, how.asked_in_files(question), n, piece_size(n, n_jobs), how.settings.rng)
     _write_labels(pieces, question)
-    settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
-    answered, _ = run(question, method, settings, "records", pace, work=Work(n_jobs, pieces, filed=True))
-    found = _parts_of(pieces, question, answered, settings, pace)
-    text = json.dumps(json_form(found._head()), allow_nan=False)
+    work = Work(n_jobs, pieces, filed=True)
+    with one_openmp_thread():
+        answered, _ = solve(question, how.method, how.settings, "records", how.pace, work=work)
+    parts = _parts_of(pieces, question, answered, how.settings, how.pace)
+    text = json.dumps(json_form(parts._head()), allow_nan=False)
     with replacing(pieces.path / RESULT, OWNER_ONLY) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    return found
-
-
-def _question(given: Mapping[str, Any]) -> Question:
-    """Return what is asked; what cannot be cut into parts is refused."""
-    policy, mechanisms = given["policy"], given["mechanisms"]
-    if policy is None:
-        if given["sensitive"] is None:
-            raise TypeError("sensitive is missing; name the features that users perturb, or give a policy=")
-        given = {**given, "epsilons": DEFAULT_EPSILONS if given["epsilons"] is None else given["epsilons"]}
-        same = ("sensitive", "mechanisms", "epsilons", "per", "domain", "y", "quantise")
-        return ask(given["model"], given["X"], **{name: given[name] for name in same})
-    own = None if mechanisms is DEFAULT_MECHANISMS else mechanisms
-    check_beside_policy(
-        {"mechanisms": own} | {name: given[name] for name in ("sensitive", "epsilons", "domain", "quantise")}
-    )
-    policy = as_policy(policy)
-    if policy.tailoring is not None:
-        raise ValueError("a tailored policy is analysed for all records at once; use stability")
-    question = ask_about(policy, given["model"], given["X"], y=given["y"])
-    if question.subsets:
-        raise ValueError("a policy that samples features is analysed for all records at once; use stability")
-    return question
+    return parts
 
 
 def _write_labels(pieces: PieceFolder, question: Question) -> None:

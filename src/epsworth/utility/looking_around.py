@@ -26,7 +26,7 @@ from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question, ask
+from epsworth.utility.question import Question
 from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered, served
@@ -149,7 +149,7 @@ def _asking(
     question = _tried(
         "the map",
         notes,
-        lambda: ask(classifier, one, mechanisms=PLAIN, epsilons=[1.0], y=None, **given),  # type: ignore[arg-type]
+        lambda: Question.of(classifier, one, mechanisms=PLAIN, epsilons=[1.0], y=None, **given),  # type: ignore[arg-type]
     )
     if question is None:
         return around
@@ -269,7 +269,7 @@ def _laws(
         if mechanisms is None and (is_tailored(name) or parse(name).name == "label_rr"):
             continue
         try:
-            built = ask(
+            built = Question.of(
                 classifier, one, mechanisms=words, epsilons=share * curves.epsilons[at], y=None, quantise=quantise,
                 **given,
             )  # fmt: skip

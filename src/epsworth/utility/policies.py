@@ -24,13 +24,14 @@ from epsworth.release.given import as_policy
 from epsworth.release.rules import Rule
 from epsworth.rounding import float_above, show_up, sum_above
 from epsworth.space import Feature
-from epsworth.utility.question import UNASKED, Question, answer, asked
+from epsworth.utility.labels import answer
+from epsworth.utility.question import UNASKED, Question, asked
 
 MOST_SUBSETS = 256
 NAME = "policy"
 
 
-def ask_about(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None) -> Question:
+def question_of(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None) -> Question:
     """Check what the user gave beside a policy, and return the question of what clients release under it.
 
     Its one epsilon is the stated total of a record.

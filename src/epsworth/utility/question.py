@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers import Classifier, ClassifierError, Labels, as_classifier
+from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.steadiness import check_alone, unsteady
+from epsworth.classifiers.steadiness import check_alone
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism
@@ -25,14 +25,17 @@ from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
 from epsworth.space import Feature, Ranges, as_domain, unit_domain
 from epsworth.utility.gaps import check_gaps, note_of_gaps
+from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
 from epsworth.utility.pace import Pace
-from epsworth.values import is_missing, label_array
 
+if TYPE_CHECKING:
+    from epsworth.release import Policy
+
+DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
+DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
-ASKED_AGAIN = 64, 256  # rows, least and most, that are asked about a second time
 T = TypeVar("T")
 UNASKED: Labels = np.empty(0)  # labels, until `asked`
-SAME_RECORDS = "records", "stability"  # for the sentences that refuse a classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,73 @@ class Question:
     start: int = 0
     stop: int | None = None
     answered: Labels | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        sensitive: str | int | Sequence[str | int],
+        mechanisms: str | Iterable[str] | Mapping[str, Build] = DEFAULT_MECHANISMS,
+        epsilons: ArrayLike = DEFAULT_EPSILONS,
+        per: Unit = "record",
+        domain: Ranges | None = None,
+        y: ArrayLike | None = None,
+        quantise: int | None = None,
+    ) -> Question:
+        """Check what is asked, once: parameters as of `stability`."""
+        classifier = as_classifier(model)
+        given = None if domain is None else as_domain(domain)
+        records = table_of(classifier, X, given.features if given else ())
+        positions = sensitive_positions(records, sensitive)
+        names = [records.names[p] for p in positions]
+        if given is None and any(records.column(p).dtype == bool for p in positions):
+            raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
+        features = tuple((given or unit_domain(names))[name] for name in names)
+        check_gaps(features, [records.column(p) for p in positions], records.given, declared=given is not None)
+        try:
+            unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
+        except ValueError as error:
+            undeclared = " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
+            raise ValueError(f"{error}{'' if given else undeclared}") from None
+        found = families(mechanisms)
+        totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
+        built = [[family.build(share) for share in shares] for family in found]
+        for one, row in zip(found, built, strict=True):
+            _check_at_records(one.name, row, features, unit)
+        if quantise is not None:
+            whole("quantise", quantise, least=2)
+            built = [[quantised(release, quantise) for release in row] for row in built]
+        question = cls(
+            classifier=classifier,
+            records=records,
+            positions=positions,
+            features=features,
+            unit=unit,
+            names=tuple(family.name for family in found),
+            epsilons=np.array(totals),
+            releases=tuple(
+                tuple(stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
+                for row in built
+            ),
+            notes=tuple(
+                f"{one.name}: {text}"
+                for one, row in zip(found, built, strict=True)
+                for text in _what_to_know(one.name, row[0], features)
+            )
+            + note_of_gaps(features),
+            labels=UNASKED,
+            y=None,
+        )
+        return asked(question, y)
+
+    @classmethod
+    def of_policy(cls, policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None) -> Question:
+        """Check what is asked about a policy, once: parameters as of `stability_of_policy`."""
+        from epsworth.utility.policies import question_of
+
+        return question_of(policy, model, X, y=y)
 
     @property
     def passing(self) -> tuple[str, ...]:
@@ -153,137 +223,6 @@ class Question:
             found.append(answer(self.classifier, self.records, rows[step], given))
             answered(len(found[-1]))
         return np.concatenate(found) if found else self.labels[:0]
-
-
-def answer(
-    classifier: Classifier,
-    records: Records,
-    rows: Indices,
-    values: Mapping[int, NDArray[Any]] | None = None,
-    copies: str | None = None,
-) -> Labels:
-    """Query the classifier; when it fails, find one record on which it does and say so.
-
-    Parameters
-    ----------
-    copies : str, optional
-        What to call a row, with ``{}`` for its number.
-    """
-    try:
-        return classifier.labels(records.take(rows, values))
-    except ClassifierError:
-        raise
-    except Exception as error:
-        row = _failing_row(classifier, records, rows, values)
-        copy = copies or ("a perturbed copy of record {}" if values else "record {}")
-        where = "a whole batch" if row is None else copy.format(row)
-        raise ClassifierError(
-            f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
-            f"repair that row, or the model's preprocessing{_texts(records)}"
-        ) from None  # a traceback would show what the model said of the record
-
-
-def _texts(records: Records) -> str:
-    """Name the columns that hold texts, of which a model that takes numbers says nothing."""
-    named = [name for p, name in enumerate(records.names) if _holds_text(records.column(p))]
-    return f"; texts stand in the columns: {', '.join(named)}" if named else ""
-
-
-def _holds_text(column: NDArray[Any]) -> bool:
-    return column.dtype.kind in "USTO" and any(isinstance(value, (str, bytes)) for value in column)
-
-
-def _told(error: Exception, records: Records, row: int | None) -> str:
-    """Return the first line of what the classifier said, without the record's own values."""
-    if row is None:
-        return ""
-    values = [records.column(p)[row] for p in range(len(records.names))]
-    texts = {
-        form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
-    }
-    found = (str(error).strip() or "no message").splitlines()[0]
-    for text in sorted(texts - {""}, key=len, reverse=True):
-        found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
-    return f": {found}"
-
-
-def _failing_row(
-    classifier: Classifier, records: Records, rows: Indices, values: Mapping[int, NDArray[Any]] | None
-) -> int | None:
-    at = np.arange(len(rows))
-
-    def fails(part: Indices) -> bool:
-        try:
-            classifier.labels(records.take(rows[part], {p: v[part] for p, v in (values or {}).items()}))
-        except Exception:
-            return True
-        return False
-
-    while len(at) > 1:
-        half = len(at) // 2
-        at = at[:half] if fails(at[:half]) else at[half:]
-    return int(rows[at[0]]) if fails(at) else None
-
-
-def ask(
-    model: Any,
-    X: Any,
-    *,
-    sensitive: str | int | Sequence[str | int],
-    mechanisms: str | Iterable[str] | Mapping[str, Build],
-    epsilons: ArrayLike,
-    domain: Ranges | None,
-    y: ArrayLike | None,
-    quantise: int | None = None,
-    per: Unit = "record",
-) -> Question:
-    """Check everything the user gave, once, and return the question."""
-    classifier = as_classifier(model)
-    given = None if domain is None else as_domain(domain)
-    records = table_of(classifier, X, given.features if given else ())
-    positions = sensitive_positions(records, sensitive)
-    names = [records.names[p] for p in positions]
-    if given is None and any(records.column(p).dtype == bool for p in positions):
-        raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
-    features = tuple((given or unit_domain(names))[name] for name in names)
-    check_gaps(features, [records.column(p) for p in positions], records.given, declared=given is not None)
-    try:
-        unit = np.column_stack([f.to_unit(records.column(p)) for f, p in zip(features, positions, strict=True)])
-    except ValueError as error:
-        hint = (
-            "" if given else " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
-        )
-        raise ValueError(f"{error}{hint}") from None
-    found = families(mechanisms)
-    totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
-    built = [[family.build(share) for share in shares] for family in found]
-    for one, row in zip(found, built, strict=True):
-        _check_at_records(one.name, row, features, unit)
-    if quantise is not None:
-        whole("quantise", quantise, least=2)
-        built = [[quantised(release, quantise) for release in row] for row in built]
-    question = Question(
-        classifier=classifier,
-        records=records,
-        positions=positions,
-        features=features,
-        unit=unit,
-        names=tuple(family.name for family in found),
-        epsilons=np.array(totals),
-        releases=tuple(
-            tuple(stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
-            for row in built
-        ),
-        notes=tuple(
-            f"{one.name}: {text}"
-            for one, row in zip(found, built, strict=True)
-            for text in _what_to_know(one.name, row[0], features)
-        )
-        + note_of_gaps(features),
-        labels=UNASKED,
-        y=None,
-    )
-    return asked(question, y)
 
 
 def _check_at_records(name: str, releases: Sequence[Release], features: Sequence[Feature], unit: Floats) -> None:
@@ -358,45 +297,3 @@ def epsilon_grid(epsilons: ArrayLike) -> Floats:
     if not (np.diff(grid) > 0).all():
         raise ValueError(f"epsilons must increase, got {grid.tolist()}; sort them and drop repeats")
     return grid
-
-
-def reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, int]:
-    """Return the records' labels, and the number of queries.
-
-    Asked again, in another order and several times over, they must be the same.
-    """
-    every, again = np.arange(len(records)), _again(len(records))
-    labels = answer(classifier, records, every)
-    if not np.array_equal(labels[again], answer(classifier, records, again)):
-        raise unsteady(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
-    return labels, len(every) + len(again)
-
-
-def _again(n: int) -> Indices:
-    """Return the records that are asked about a second time."""
-    least, most = ASKED_AGAIN
-    return np.arange(max(least, min(n, most)))[::-1] % n
-
-
-def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
-    """Return the user's labels, one for each record, in the classifier's words."""
-    truth = label_array(y, "y")
-    if truth.shape != labels.shape:
-        raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")
-    if any(is_missing(label) for label in truth.tolist()):
-        raise ValueError("y holds gaps (NaN or None); leave out records without a label")
-    given, own = _kind(truth), _kind(labels)
-    if "objects" not in (given, own) and (given == "texts") != (own == "texts"):
-        raise ValueError(f"y holds {given} but the classifier answers {own}; encode y as it does")
-    if classifier.classes is not None and not set(truth.tolist()) & set(classifier.classes):
-        raise ValueError(
-            f"y shares no value with the classifier's labels {list(classifier.classes)[:5]}; "
-            "encode y as the classifier does"
-        )
-    return truth
-
-
-def _kind(labels: NDArray[Any]) -> str:
-    if labels.dtype == object and all(isinstance(label, (str, bytes)) for label in labels.tolist()):
-        return "texts"
-    return {"U": "texts", "S": "texts", "b": "booleans", "O": "objects"}.get(labels.dtype.kind, "numbers")

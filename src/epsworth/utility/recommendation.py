@@ -156,7 +156,7 @@ class Recommendation(Result):
         return (
             "Clients draw from integers on a public grid, which differs a little from the law that was analysed (below "
             ".003 in any probability up to epsilon 8 per feature). For the number of what they release ask "
-            "stability(model, X, policy=...), or epsworth utility --policy."
+            "stability_of_policy(policy, model, X), or epsworth utility --policy."
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -21,14 +21,15 @@ from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.family import families
 from epsworth.mechanisms.record import RecordRelease, record_release
 from epsworth.numerals import positive, short
-from epsworth.parallel import alone, check_n_jobs
+from epsworth.parallel import alone
 from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
 from epsworth.space import Ranges
 from epsworth.utility.curves import MET
+from epsworth.utility.engines.plan import Method
 from epsworth.utility.figures import draw_spans
-from epsworth.utility.question import Question, ask
-from epsworth.utility.stability import Method, answer_question, check_options
+from epsworth.utility.question import Question
+from epsworth.utility.run import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,19 +173,18 @@ def split_budget(
     True
     """
     total = positive("total", total)
-    check_options(method, confidence, tolerance, "records", None)
+    Run.of(method=method, confidence=confidence, tolerance=tolerance, n_jobs=n_jobs)
     if not isinstance(on, str) or on not in ("average", "worst"):
         raise ValueError(f"on must be 'average' or 'worst', got {short(on)}")
     found = families(mechanism)
     if len(found) != 1:
         raise ValueError("mechanism must be one mechanism's words")
-    base = ask(
+    base = Question.of(
         model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
     )  # fmt: skip
     s, seed = len(base.features), int(generator(rng).integers(1 << 62))
     if s < 2:
         raise ValueError("a budget is split over at least two sensitive features; name more, or use stability")
-    check_n_jobs(n_jobs)
     report, asked = check_callback("progress", progress) or (lambda share: None), count()
     folder = None if checkpoint is None else _folder(file_named(checkpoint, "checkpoint"))
 
@@ -194,9 +194,11 @@ def split_budget(
         question, number = _with_splits(base, found[0].build, total, shares), next(asked)
         draws = np.random.default_rng([seed, number])  # its own: the same whether those before were asked or kept
         kept = None if folder is None else folder / _name(folder, number, n_jobs)
-        bounds, spent = answer_question(
-            question, method, confidence, tolerance, draws, n_jobs=n_jobs, checkpoint=kept, progress=told
-        )
+        run = Run.of(
+            method=method, confidence=confidence, tolerance=tolerance, rng=draws, n_jobs=n_jobs, checkpoint=kept,
+            progress=told,
+        )  # fmt: skip
+        bounds, spent = run.bounds(question)
         lower, upper = bounds.average() if on == "average" else bounds.worst()
         return lower[0], upper[0], spent
 

@@ -22,7 +22,8 @@ from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
 from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
 from epsworth.utility.engines.checkpoint import digest_of_model
-from epsworth.utility.question import answer, sensitive_positions, true_labels
+from epsworth.utility.labels import answer, true_labels
+from epsworth.utility.question import sensitive_positions
 
 Classifiers = Sequence[Any] | Mapping[Any, float]
 

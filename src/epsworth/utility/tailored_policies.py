@@ -32,10 +32,10 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.judging import bounds_of, labels_possible
 from epsworth.utility.kept import Kept
+from epsworth.utility.labels import answer, reference_labels, true_labels
 from epsworth.utility.pace import Pace, Stopped
 from epsworth.utility.policies import NAME
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import answer, reference_labels, true_labels
 from epsworth.utility.tailored_words import UNSEEN, few
 
 METHODS = ("auto", "sampled")

@@ -30,6 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
+from parted import in_parts
 
 X, Y = load_iris(return_X_y=True)
 FEW = X[[0, 60, 70, 133]]
@@ -40,10 +41,7 @@ UNIT = np.random.default_rng(5).random((4, 3)).round(3)  # records of black boxe
 def curve(model, records, features, **given):
     """Ask for the curves of features 0, 1, 2, ... ; return what is compared of them."""
     asked = {"mechanisms": ["pm", "laplace_clipped"], "epsilons": [1, 4], "rng": 0} | given
-    if "policy" not in asked:
-        asked = {"sensitive": features, "domain": {name: RANGES[name] for name in features}} | asked
-    else:
-        asked = {name: value for name, value in asked.items() if name not in ("mechanisms", "epsilons")}
+    asked = {"sensitive": features, "domain": {name: RANGES[name] for name in features}} | asked
     return told(ew.stability(model, records, per="feature", **asked))
 
 
@@ -290,14 +288,14 @@ def _():
 def _():
     policy = ew.Policy.of("pm", "1.5", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=8)
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
-    return curve(model, FEW, None, policy=policy)
+    return told(ew.stability_of_policy(policy, model, FEW, rng=0))
 
 
 @golden("curves under a policy that samples features", subject="epsworth.exact.kernel", mutate=kernel_of_less)
 def _():
     policy = ew.Policy.of("sw", "0.8", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=6, sample=1)
     model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)  # takes records with gaps
-    return curve(model, FEW, None, policy=policy)
+    return told(ew.stability_of_policy(policy, model, FEW, rng=0))
 
 
 @golden(
@@ -392,7 +390,7 @@ def _(folder):
         "per": "feature",
         "epsilons": [1, 4],
     }
-    found = ew.stability_in_parts(model, X[::5], y=Y[::5], folder=folder / "parts", **asked)
+    found = in_parts(model, X[::5], y=Y[::5], folder=folder / "parts", **asked)
     again = ew.CurveParts.load(folder / "parts")
     people = again.population()
     return {

@@ -19,8 +19,9 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.reading import Unsupported
 from epsworth.records import as_records
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, widened
+from epsworth.utility.labels import answer
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question, answer
+from epsworth.utility.question import Question
 
 Counts = NDArray[np.int64]
 

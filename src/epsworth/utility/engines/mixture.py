@@ -12,8 +12,9 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.rounding import down, up
 from epsworth.utility.engines.engine import Answer, Engine, Progress, Settings
+from epsworth.utility.labels import answer
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question, answer
+from epsworth.utility.question import Question
 
 # Clients choose a subset by the order of 64-bit words; two of d <= 1,000 are equal with probability d^2 / 2^65 at most
 TIED = 2.0**-45

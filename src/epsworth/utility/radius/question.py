@@ -22,7 +22,7 @@ from epsworth.classifiers.views import View, viewed
 from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
-from epsworth.utility.question import ASKED_AGAIN, answer
+from epsworth.utility.labels import ASKED_AGAIN, answer
 from epsworth.utility.radius.bracket import Tightening, Witness
 
 STEPS = np.concatenate([[0.0], np.geomspace(1e-16, 1e-5, 45)])  # how far behind a computed boundary to look

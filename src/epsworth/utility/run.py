@@ -1,0 +1,209 @@
+"""A run: how sure, how narrow, until when, by how many workers, and where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypedDict, Unpack
+
+import numpy as np
+
+from epsworth.arrays import Rng, generator
+from epsworth.bounds import Risk
+from epsworth.files import check_writable, file_named
+from epsworth.numerals import share, short
+from epsworth.parallel import alone, check_n_jobs
+from epsworth.rounding import float_below
+from epsworth.utility.curves import Curves
+from epsworth.utility.engines.assembly import READ, Answered, assemble, curves_of, run
+from epsworth.utility.engines.checkpoint import Checkpoint, described
+from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
+from epsworth.utility.engines.pieces import WHOLE, Work, piece_size
+from epsworth.utility.engines.plan import Method, known, methods
+from epsworth.utility.engines.sampled import Over
+from epsworth.utility.pace import Pace, Watch, check_seconds
+from epsworth.utility.quantities import Bounds
+from epsworth.utility.question import Question
+
+OVERS = ("auto", "records", "dataset")
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of every door that bounds label stability.
+
+    Attributes
+    ----------
+    method : str, default "auto"
+        ``auto`` takes, per mechanism, the first engine that applies and is worth its cost, in the order of this list
+        but for ``propagation``; any of them can be asked for by its word.  `Curves.method` and ``.notes`` say which
+        answered and why.
+
+        - ``label``, ``constant``: the label itself is randomised, or there is only one; closed forms.
+        - ``grid``: exact for any classifier, while the mechanism's grid is small.
+        - ``cells``: exact for tree models with up to three sensitive features.
+        - ``branch_and_bound``: tree models with up to six; two-sided, certain unless some rest has to be sampled.
+        - ``propagation``: networks (``MLPClassifier``, ``torch.nn.Sequential``) with up to five, likewise.
+        - ``lattice``: a deterministic bracket for linear models with two classes.
+        - ``polygons``: the same for more classes and up to two sensitive features.
+        - ``rays``: unclipped noise on other linear models; one set of draws for all epsilons.
+        - ``slabs``: a deterministic bracket for naive Bayes, quadratic discriminants, Gaussian mixtures, centroids
+          and k-means with up to two sensitive features.
+        - ``strata``: k-ary randomised response on anything; one set of draws for all epsilons.
+        - ``sampled``: anything.
+    confidence : float, default .999
+        Probability, in (0, 1), that all bounds hold.
+    tolerance : float, default .01
+        Half-width of the intervals, in (0, 0.5); ``Curves.notes`` says where it is not met.
+    at_least : float, optional
+        A target such as 0.9: stop drawing a point as soon as its stability (and its accuracy, with ``y``) is
+        decided, leaving its interval wide.
+    over : {"auto", "records", "dataset"}
+        ``records``: every record to the tolerance.  ``dataset``: the average by one interval and the worst
+        case by elimination; records that cannot be the worst keep wider (still valid) bounds.  ``auto``:
+        records, unless that could take more than 1e8 queries, or there is a deadline (``seconds``) and more than one.
+    rng : numpy.random.Generator, int or None
+        Randomness of the *analysis*; nothing here is a release.
+    progress : callable, optional
+        Called with the share of the work that is done, from 0 to 1.
+    seconds : float, optional
+        Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
+        not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Of all mechanisms for
+        which anything is drawn the *average* over the records then comes first, by one interval per mechanism and
+        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``, a
+        folder for a checkpoint, or a run that began without a deadline.  Everything counts from the call on; looking
+        into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
+        quarter of a second, or twice what a query costs whatever its size).
+    watch : callable, optional
+        Called between queries and records with the run's `Standing`: ``.done``, ``.seconds``, ``.average()``.  Where it
+        returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
+        deadline too, the first averages are there within seconds.
+    checkpoint : path, optional
+        A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
+        there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
+        question.  It is computed from raw data: keep it as you keep the table.  Where there are workers, or the path is
+        a folder, it is a folder with a file for every piece that is done; any number of workers goes on from it.
+    n_jobs : int, optional
+        Workers that share the records, piece by piece; -1 for all cores.  None leaves it to ``joblib.parallel_config``,
+        by default this process alone.  The bounds are the same to the last bit, whoever does which piece; ``queries``
+        may differ, since workers do not share answers.  Average and worst case that are sampled over a whole dataset
+        stay in this process, and so do tailored mechanisms.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> quick: ew.RunOptions = {"tolerance": 0.05, "seconds": 20.0, "rng": 1}
+    >>> curves = ew.stability(lambda X: X[:, 0] > 0.5, [[0.2]], sensitive=0, mechanisms="krr:k=3", **quick)
+    >>> curves.stopped
+    False
+    """
+
+    method: Method
+    confidence: float
+    tolerance: float
+    at_least: float | None
+    over: Over
+    rng: Rng
+    progress: Callable[[float], None] | None
+    seconds: float | None
+    watch: Watch | None
+    checkpoint: str | Path | None
+    n_jobs: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """How an answer is sought, checked; it begins where it is made."""
+
+    method: Method
+    over: Over
+    confidence: float
+    settings: Settings
+    pace: Pace
+    checkpoint: str | Path | None
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, **options: Unpack[RunOptions]) -> Self:
+        """Check options, whatever is asked with them."""
+        if unknown := set(options) - RunOptions.__annotations__.keys():
+            known_ones = ", ".join(RunOptions.__annotations__)
+            raise TypeError(f"there is no option {min(unknown)!r}; how a run goes is said by {known_ones}")
+        pace = Pace(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
+        method, over = options.get("method", "auto"), options.get("over", "auto")
+        confidence, tolerance = options.get("confidence", 0.999), options.get("tolerance", 0.01)
+        at_least, n_jobs, checkpoint = options.get("at_least"), options.get("n_jobs"), options.get("checkpoint")
+        _check(method, confidence, tolerance, over, at_least)
+        check_n_jobs(n_jobs)
+        if checkpoint is not None:
+            _check_place(checkpoint, n_jobs)
+        settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), pace.progress)
+        return cls(method, over, confidence, settings, pace, checkpoint, n_jobs)
+
+    def curves(self, question: Question) -> Curves:
+        """Run the engines, in a run that is kept where that is wished."""
+        self.pace.progress(READ / 2)
+        answered, chosen = self._answered(question)
+        return curves_of(question, answered, assemble(question, answered), chosen, self.settings, self.pace)
+
+    def bounds(self, question: Question) -> tuple[Bounds, float]:
+        """Return the bounds on stability and what they spent of 1 - confidence, for questions built by hand."""
+        answered, _ = self._answered(question)
+        result = assemble(question, answered)
+        return result.stability, float_below(result.spent)
+
+    def asked_in_files(self, question: Question) -> dict[str, str]:
+        """Return what must be the same where a run goes on from a file."""
+        return described(
+            question, method=self.method, over=self.over, confidence=self.confidence,
+            tolerance=self.settings.tolerance, at_least=self.settings.at_least,
+        )  # fmt: skip
+
+    def _answered(self, question: Question) -> tuple[Answered, str]:
+        with self._kept(question) as (checkpoint, work):
+            return run(question, self.method, self.settings, self.over, self.pace, checkpoint, work)
+
+    @contextmanager
+    def _kept(self, question: Question) -> Iterator[tuple[Checkpoint | None, Work]]:
+        """Yield where the run is kept: nowhere, in one file, or in a folder, with a file for what is not cut."""
+        if self.checkpoint is None:
+            yield None, Work(self.n_jobs)
+            return
+        path, rng, n = Path(self.checkpoint), self.settings.rng, len(question.records)
+        asked = self.asked_in_files(question)
+        if alone(self.n_jobs) and not path.is_dir():
+            with Checkpoint(path, asked, rng) as kept:
+                yield kept, WHOLE
+            return
+        folder = PieceFolder(path, asked, n, piece_size(n, self.n_jobs), rng)
+        with Checkpoint(folder.path / UNCUT, asked, rng, even_if_empty=False) as kept:
+            yield kept, Work(self.n_jobs, folder)
+
+
+def _check_place(checkpoint: str | Path, n_jobs: int | None) -> None:
+    """Refuse, before any work, what cannot be a checkpoint: a file for this process alone, a folder for workers."""
+    path = file_named(checkpoint, "checkpoint")
+    if path.is_dir() or not (path.exists() or alone(n_jobs)):
+        check_folder(path)
+    elif alone(n_jobs):
+        check_writable(path)
+    else:
+        raise ValueError(f"checkpoint {path}: is the file of one process; go on without n_jobs, or give a folder")
+
+
+def _check(method: Any, confidence: Any, tolerance: Any, over: Any, at_least: Any) -> None:
+    """Check what does not depend on the records."""
+    if not known(method):
+        raise ValueError(f"method must be one of {', '.join(map(repr, methods()))}, got {short(method)}")
+    for name, value in {"confidence": confidence, "tolerance": tolerance, "at_least": at_least}.items():
+        if not isinstance(value, (float, int, np.floating)) and not (name == "at_least" and value is None):
+            raise TypeError(f"{name} must be a number, got {short(value)}")
+    share("confidence", confidence)
+    if not 0 < tolerance < 0.5:
+        raise ValueError(f"tolerance must lie strictly between 0 and 0.5, got {short(tolerance)}")
+    if not isinstance(over, str) or over not in OVERS:
+        raise ValueError(f"over must be 'auto', 'records' or 'dataset', got {short(over)}")
+    if at_least is not None and not 0 < at_least <= 1:
+        raise ValueError(f"at_least must lie in (0, 1], got {short(at_least)}")
