@@ -138,7 +138,7 @@ def test_words_are_unique_and_what_method_takes():
     assert all(word.isidentifier() and word == word.lower() for word in words)
     assert methods() == ("auto", *words)
     assert words[-1] == "sampled"  # which takes whatever is left
-    assert all(f"``{word}``" in ew.stability.__doc__ for word in methods())
+    assert all(f"``{word}``" in ew.RunOptions.__doc__ for word in methods())
 
 
 @every_engine

@@ -158,7 +158,7 @@ def safe_box(
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
     asked = Question.of(
-        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain, y=None
+        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain
     )
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
@@ -235,8 +235,7 @@ def stays_at_least(mass: float, flips: float, sides: int) -> float:
 
 
 def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
-    sides = unit_sides(asked.features, ends)
-    return float(np.prod([law.mass(*side) for law, side in zip(laws, sides, strict=True)]))
+    return float(np.prod([law.mass(*side) for law, side in zip(laws, unit_sides(asked.features, ends), strict=True)]))
 
 
 def _labels(asked: Question, unit: Floats) -> Bools:
@@ -258,10 +257,7 @@ def _proposed(asked: Question, laws: list[Law], rng: np.random.Generator) -> Flo
 def _cut(laws: list[Law], x: Floats, box: Floats, failing: Floats) -> Floats:
     """Exclude every failing point by cutting one side just before it."""
     box = box.copy()
-    while True:
-        inside = failing[((failing >= box[:, 0]) & (failing <= box[:, 1])).all(axis=1)]
-        if not len(inside):
-            return box
+    while len(inside := failing[((failing >= box[:, 0]) & (failing <= box[:, 1])).all(axis=1)]):
         losses = np.stack([_loss(law, x[j], box[j], inside[:, j]) for j, law in enumerate(laws)], axis=1)
         worst = int(np.argmax(losses.min(axis=1)))  # the point that is dearest to exclude goes first
         j = int(np.argmin(losses[worst]))
@@ -272,6 +268,7 @@ def _cut(laws: list[Law], x: Floats, box: Floats, failing: Floats) -> Floats:
             box[j, 0] = np.nextafter(value, 1)
         else:
             box[j, 1] = np.nextafter(value, 0)
+    return box
 
 
 def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
@@ -309,8 +306,7 @@ def _short(ends: Floats, x: Floats) -> Floats:
 
 def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
     """Draw from the law given a closed side."""
-    draws = draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS))
-    return np.clip(draws, *side)
+    return np.clip(draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS)), *side)
 
 
 def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:

@@ -40,7 +40,9 @@ UNASKED: Labels = np.empty(0)  # labels, until `asked`
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Mechanisms x epsilons x records, for one classifier.
+    """What is asked, checked: mechanisms x epsilons x records, for one classifier.
+
+    `Question.of` and `Question.of_policy` make it.
 
     Attributes
     ----------
@@ -68,6 +70,13 @@ class Question:
     start, stop : int
         The records that are asked about here: those from ``start`` on, and before ``stop`` where there is one.  What is
         read of the classifier is read for all.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> question = ew.Question.of(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, epsilons=[1, 2])
+    >>> question.shape, question.labels.tolist()
+    ((6, 2, 2), [True, False])
     """
 
     classifier: Classifier
