@@ -399,7 +399,7 @@ def test_it_can_be_asked_about_alone_and_in_other_words():
         ({"mechanisms": ["tailored", "nonsense"]}, "unknown mechanism 'nonsense'"),
         ({"mechanisms": []}, "mechanisms is empty"),
         ({"method": "sampled"}, "ask about tailored ones with 'auto'"),
-        ({"checkpoint": "run.ckpt"}, "without a checkpoint"),
+        ({"checkpoint": "run.ckpt"}, "leave out the checkpoint"),
         ({"X": np.zeros((3, 3))}, "of which 3 are too few"),
     ],
 )
@@ -507,7 +507,7 @@ def test_a_sampled_policy_that_is_stopped_keeps_what_is_proven():
         ({"method": "grid"}, "leave it at 'auto'"),
         ({"over": "dataset"}, "every record is bounded"),
         ({"checkpoint": "run.ckpt"}, "in one run"),
-        ({"epsilons": [1]}, "epsilons is given beside a policy"),
+        ({"epsilons": [1]}, "there is no option 'epsilons'"),
     ],
 )
 @pytest.mark.cases(1)
@@ -515,7 +515,7 @@ def test_what_a_tailored_policy_does_not_take_is_refused(given, told, tmp_path, 
     monkeypatch.chdir(tmp_path)
     X, model = numbers(60)
     made = ew.tailor(model, X, sensitive=0, epsilon=1, rng=0, public=True)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((ValueError, TypeError), match=told):
         ew.stability_of_policy(made.policy, model, X, **given)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from epsworth.cli import services
 from epsworth.cli.options import DEADLINE, split_commas, workers
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Unit
     from epsworth.space import Domain
     from epsworth.studies.study import Study
-    from epsworth.utility.curve_parts import CurveParts
-    from epsworth.utility.curves import Curves
     from epsworth.utility.pace import Standing
 
 
@@ -124,6 +122,14 @@ class Inputs:
         return self.frame[row : row + 1]
 
 
+class Computed(NamedTuple):
+    """The answer, the question, and whether Ctrl-C has cut it short."""
+
+    curves: Any
+    question: Any
+    interrupted: bool
+
+
 def compute(
     given: Mapping[str, Any],
     model: Path | str,
@@ -132,8 +138,8 @@ def compute(
     policy: Path | None = None,
     loaded: Inputs | None = None,
     enough: Callable[[Standing], bool] | None = None,
-) -> tuple[Any, bool]:
-    """Load what the options name and ask the one question; return the answer, and whether Ctrl-C has cut it short.
+) -> Computed:
+    """Load what the options name and ask the one question.
 
     Parameters
     ----------
@@ -151,9 +157,10 @@ def compute(
         Tells when what was asked for is known, so that the rest need not be.
     """
     from epsworth.cli.running import bar, running
+    from epsworth.threads import one_openmp_thread
     from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.question import Question
-    from epsworth.utility.stability import stability, stability_of_policy
+    from epsworth.utility.run import Run
 
     began, within = time.monotonic(), deadline(given)
     grid = epsilon_grid(given["epsilon"], "--epsilon")
@@ -175,15 +182,6 @@ def compute(
     folder = given.get("parts")
     if folder is None:
         options |= {"over": given["over"], "checkpoint": given["resume"]}
-
-    def ask(**more: Any) -> Curves | CurveParts:
-        about: tuple[Any, ...] = (asked.model, asked.frame) if policy is None else (policy, asked.model, asked.frame)
-        by: Callable[..., Any] = stability if policy is None else stability_of_policy
-        if folder is None:
-            return by(*about, y=asked.truth, **parameters, **options, **more)  # type: ignore[no-any-return]
-        of: Callable[..., Question] = Question.of if policy is None else Question.of_policy
-        return stability_in_parts(of(*about, y=asked.truth, **parameters), folder, **options, **more)
-
     with (
         workers(given["jobs"], given["cluster"]) as n_jobs,
         bar() as show,
@@ -193,9 +191,15 @@ def compute(
         def watch(standing: Standing) -> bool:
             return run.watch(standing) or (enough is not None and enough(standing))
 
-        left = left_of(within, began)
-        curves = ask(progress=run.progress, seconds=left, watch=watch, n_jobs=n_jobs)
-    return curves, curves.stopped and run.interrupted
+        options |= {"progress": run.progress, "watch": watch, "n_jobs": n_jobs, "seconds": left_of(within, began)}
+        how = None if folder is not None else Run.of(**options)
+        with one_openmp_thread():
+            if policy is not None:
+                question = Question.of_policy(policy, asked.model, asked.frame, y=asked.truth)
+            else:
+                question = Question.of(asked.model, asked.frame, y=asked.truth, **parameters)
+            curves: Any = stability_in_parts(question, str(folder), **options) if how is None else how.curves(question)
+    return Computed(curves, question, curves.stopped and run.interrupted)
 
 
 def per_of(given: Mapping[str, Any]) -> Unit:

@@ -105,12 +105,15 @@ class Answer:
         What clients run.
     again : Curves or None
         The same question of that policy.
+    question : Question or None
+        What was asked.
     """
 
     curves: Any
     loaded: asking.Inputs | None
     ranges: Domain | None
     interrupted: bool = False
+    question: Any = None
     found: Any = None
     made: Tailored | None = None
     policy: Policy | None = None
@@ -172,8 +175,9 @@ def _computed(given: Mapping[str, Any], view: str | int) -> Answer:
     short = view == "average" and given["of"] == "stability" and asking.deadline(given) is not None
     enough = asking.decided(given["at_least"], given["tolerance"]) if short else None
     rows = [view] if isinstance(view, int) else []
-    curves, interrupted = asking.compute(given, source, table, rows, loaded=loaded, enough=enough)
-    return Answer(curves, loaded, None if given["domain_from_data"] else loaded.domain, interrupted)
+    curves, question, interrupted = asking.compute(given, source, table, rows, loaded=loaded, enough=enough)
+    ranges = None if given["domain_from_data"] else loaded.domain
+    return Answer(curves, loaded, ranges, interrupted, question)
 
 
 def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
@@ -188,7 +192,7 @@ def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
     answer.policy.save(given["policy"])
     if given["recheck"]:
         asked = dict(given) | {"resume": None}
-        answer.again, stopped = asking.compute(
+        answer.again, _, stopped = asking.compute(
             asked, given["source"], given["table"], policy=given["policy"], loaded=loaded
         )
         answer.interrupted = answer.interrupted or stopped
@@ -207,7 +211,7 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
 
     around = None
     if answer.loaded is not None:
-        around, cut = surroundings(given, answer.loaded, answer.curves, answer.found, None)
+        around, cut = surroundings(given, answer.loaded, answer.curves, answer.question, answer.found)
         answer.interrupted = answer.interrupted or cut
     write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
     return beside_curves(around)

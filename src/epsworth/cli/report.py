@@ -86,7 +86,7 @@ def write_page(
 
 
 def surroundings(
-    given: Mapping[str, Any], asked: asking.Inputs, curves: Curves, found: Recommendation | None, policy: Path | None
+    given: Mapping[str, Any], asked: asking.Inputs, curves: Curves, question: Any, found: Recommendation | None
 ) -> tuple[Surroundings | None, bool]:
     """Return what a page shows beside curves, where it is asked for, and whether Ctrl-C has cut that short.
 
@@ -102,10 +102,8 @@ def surroundings(
     try:
         with options.progress_bar("looking around one record") as progress:
             around = look_around(
-                curves, asked.model, asked.frame, found=found, domain=asked.domain, y=asked.truth, policy=policy,
-                quantise=given["quantise"] if policy is None else None, ask_model=free, rng=given["seed"],
-                progress=progress,
-            )  # fmt: skip
+                curves, question, asked.frame, found=found, ask_model=free, rng=given["seed"], progress=progress
+            )
         return replace(around, declared=not given["domain_from_data"]), False
     except KeyboardInterrupt:
         return None, True

@@ -65,13 +65,13 @@ def utility(
     elif not sensitive:
         raise ValueError("--sensitive is missing; name the features that users perturb, or give a --policy")
     loaded = asking.Inputs.of(context.params, model, table, policy)
-    curves, interrupted = asking.compute(context.params, model, table, record or (), policy, loaded)
+    curves, question, interrupted = asking.compute(context.params, model, table, record or (), policy, loaded)
     views = show.views_of(curves) + (record or [])
     if plot is not None:
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    around, cut = (None, False) if report is None else surroundings(context.params, loaded, curves, None, policy)
+    around, cut = (None, False) if report is None else surroundings(context.params, loaded, curves, question, None)
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain

@@ -16,9 +16,11 @@ from epsworth.studies.inputs import check_gaps_of, check_row, column_named, mode
 from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
 from epsworth.studies.versions import versions
+from epsworth.threads import one_openmp_thread
 from epsworth.utility.looking_around import look_around
+from epsworth.utility.question import Question
 from epsworth.utility.recommendation import Recommendation, recommend
-from epsworth.utility.stability import stability
+from epsworth.utility.run import Run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -99,21 +101,23 @@ def answer(study: Study, settings: Settings) -> StudyResult:
     answers = loaded.fingerprint() if not study.remote else None  # a service counts what it is asked
     seed = secrets.randbits(SEED_BITS) if study.seed is None else study.seed
     left = None if settings.seconds is None else max(settings.seconds - (time.monotonic() - began), LEAST)
-    curves = stability(
-        loaded.model, loaded.frame, sensitive=loaded.names, mechanisms=study.mechanisms, epsilons=study.grid,
-        per=study.per,  # type: ignore[arg-type]  # checked by the study
-        domain=loaded.domain, quantise=study.quantise, y=loaded.truth, rng=seed, method=study.method,
-        over=study.over, confidence=study.confidence, tolerance=study.tolerance,  # type: ignore[arg-type]  # checked by the study
+    how = Run.of(
+        rng=seed, method=study.method, over=study.over, confidence=study.confidence, tolerance=study.tolerance,  # type: ignore[arg-type]  # checked by the study
         progress=settings.progress, seconds=left, watch=settings.watch, checkpoint=settings.checkpoint,
         n_jobs=settings.n_jobs,
     )  # fmt: skip
+    with one_openmp_thread():
+        question = Question.of(
+            loaded.model, loaded.frame, sensitive=loaded.names, mechanisms=study.mechanisms, epsilons=study.grid,
+            per=study.per, domain=loaded.domain, quantise=study.quantise, y=loaded.truth,  # type: ignore[arg-type]  # checked by the study
+        )  # fmt: skip
+        curves = how.curves(question)
     found = recommend(curves, **study.wanted)
     policy, without = _policy(found, loaded, seed, settings)
     around = None
     if study.surroundings and not curves.stopped:
         around = look_around(
-            curves, loaded.model, loaded.frame, found=found, domain=loaded.domain, y=loaded.truth,
-            quantise=study.quantise, record=study.on if isinstance(study.on, int) else None,
+            curves, question, loaded.frame, found=found, record=study.on if isinstance(study.on, int) else None,
             ask_model=not study.remote, rng=seed,
         )  # fmt: skip
     return StudyResult(

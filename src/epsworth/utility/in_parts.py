@@ -25,9 +25,12 @@ from epsworth.utility.engines.pieces import Work, piece_size
 from epsworth.utility.pace import Pace
 from epsworth.utility.question import Question
 from epsworth.utility.run import Run, RunOptions
+from epsworth.utility.tailored_policies import TailoredQuestion
 
 
-def stability_in_parts(question: Question, folder: str | Path, **run: Unpack[RunOptions]) -> CurveParts:
+def stability_in_parts(
+    question: Question | TailoredQuestion, folder: str | Path, **run: Unpack[RunOptions]
+) -> CurveParts:
     """Do what `stability` does for every record, and leave the bounds in a folder.
 
     Claim: that of `stability` with ``over="records"``, and to the last bit its bounds on every record.
@@ -65,9 +68,14 @@ def stability_in_parts(question: Question, folder: str | Path, **run: Unpack[Run
     (16, 0.665, 0.288)
     """
     if not isinstance(question, Question):
-        raise TypeError(f"question must be what Question.of or Question.of_policy returns, got {short(question)}")
+        raise TypeError(
+            f"question must be what Question.of or Question.of_policy returns, got {short(question)}; "
+            "a tailored policy is analysed for all records at once, by stability_of_policy"
+        )
     if "over" in run or "checkpoint" in run:
         raise TypeError("parts hold every record, and their folder is the checkpoint; leave out over and checkpoint")
+    if question.words.tailored:
+        raise ValueError("tailored mechanisms are built from all records at once; use stability")
     if question.subsets:
         raise ValueError("a policy that samples features is analysed for all records at once; use stability_of_policy")
     run["over"] = "records"

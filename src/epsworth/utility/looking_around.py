@@ -5,31 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, Rng, generator
-from epsworth.classifiers import Classifier, ClassifierError, as_classifier
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers import ClassifierError
 from epsworth.headers import looks_like_header
-from epsworth.mechanisms.family import Build, is_tailored, parse
+from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
 from epsworth.mechanisms.record import RecordRelease
-from epsworth.records import Records
-from epsworth.release import Policy
-from epsworth.release.analysis import Released
-from epsworth.release.given import as_policy
-from epsworth.space import Domain, Feature, Ranges, as_domain
+from epsworth.space import Domain, Feature
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
-from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered, served
+from epsworth.utility.tailored_policies import TailoredQuestion
 
 CELLS = {1: 200, 2: 64}  # per feature of a map
 MOST_EPSILONS = 16  # of which a map holds masses
@@ -57,7 +51,7 @@ class Place:
     @classmethod
     def of(cls, curves: Curves, found: Recommendation | None, record: int | None) -> Place:
         """Take what was recommended, else what comes closest."""
-        bounds = cls.bounds(curves)
+        bounds = curves.stability
         if found is not None and found.choice is not None:
             m = curves.mechanisms.index(found.choice.mechanism)
             e = curves.epsilons.tolist().index(found.choice.epsilon)
@@ -69,23 +63,13 @@ class Place:
             raise ValueError(f"there is no record {record}; the curves hold records 0 to {count - 1}")
         return cls(m, e, int(bounds.lower[m, e].argmin()) if record is None else record)
 
-    @staticmethod
-    def bounds(curves: Curves) -> Bounds:
-        """Return what is bounded: not what a heuristic claims."""
-        return curves.stability
-
 
 def look_around(
     curves: Curves,
-    model: Any,
+    question: Question | TailoredQuestion,
     X: Any,
     *,
     found: Recommendation | None = None,
-    domain: Ranges | None = None,
-    y: ArrayLike | None = None,
-    mechanisms: Mapping[str, Build] | None = None,
-    quantise: int | None = None,
-    policy: Policy | str | Path | None = None,
     record: int | None = None,
     ask_model: bool = True,
     rng: Rng = None,
@@ -99,89 +83,88 @@ def look_around(
     Parameters
     ----------
     curves : Curves
-        Of this model and this table.
-    model, X, domain, y, mechanisms, quantise, policy
-        As they were given to `stability`; mechanisms only where they were a mapping.
+        The answer to the question.
+    question : Question
+        As `Question.of` or `Question.of_policy` returned it.
+    X : table
+        The records, with columns that the model may not read: they make groups.
     found : Recommendation, optional
         At whose mechanism and epsilon to look; by default at the highest guarantee.
     record : int, optional
         Which to look at; by default the one that is guaranteed least there.
     ask_model : bool
-        False where each question costs: what needs the model's answers is then left out.
+        False where each query costs: what needs the model's answers is then left out.
 
     Returns
     -------
     Surroundings
     """
-    policy = None if policy is None else as_policy(policy)
-    place, classifier, draws, tell = Place.of(curves, found, record), as_classifier(model), generator(rng), progress
-    said, count = tell or (lambda share: None), len(curves.labels)
-    ranges = None if domain is None else as_domain(domain)
-    if policy is not None:
-        ranges = Domain(tuple(rule.feature for rule in policy.rules))
-    notes: list[str] = []
-    grouped = _tried("the groups", notes, lambda: _groups(curves, place, X, y, notes)) or ()
+    place, draws, notes = Place.of(curves, found, record), generator(rng), list[str]()
     around = Surroundings(
-        record=place.record, records=count, mechanism=curves.mechanisms[place.m],
-        epsilon_per_record=curves.guarantees[place.m][place.e].epsilon, groups=grouped, domain=_only(ranges, curves),
-        model=classifier.name, seed=rng if isinstance(rng, int) else None,
+        record=place.record, records=len(curves.labels), mechanism=curves.mechanisms[place.m],
+        epsilon_per_record=curves.guarantees[place.m][place.e].epsilon,
+        groups=_tried("the groups", notes, lambda: _groups(curves, place, X, question.y, notes)) or (),
+        domain=_declared(question), model=question.classifier.name, seed=rng if isinstance(rng, int) else None,
     )  # fmt: skip
     if not ask_model:
-        return replace(around, notes=(*notes, "the model was not asked again: no map, no safe ranges, no split"))
-    around = _asking(around, curves, place, classifier, X, ranges, mechanisms, quantise, policy, draws, notes, said)
-    said(1.0)
+        notes.append("the model was not asked again: no map, no safe ranges, no split")
+    elif isinstance(question, TailoredQuestion):
+        notes.append("the columns of a tailored policy are released together: no map, no safe ranges, no split")
+    else:
+        around = _near(around, curves, place, question, draws, notes, progress or (lambda share: None))
     return replace(around, notes=tuple(notes))
 
 
-def _asking(
-    around: Surroundings, curves: Curves, place: Place, classifier: Classifier, X: Any, ranges: Domain | None,
-    mechanisms: Mapping[str, Build] | None, quantise: int | None, policy: Policy | None, draws: np.random.Generator,
+def _declared(question: Question | TailoredQuestion) -> Domain | None:
+    """Return what is declared of the perturbed features."""
+    if isinstance(question, TailoredQuestion) or question.domain is None:
+        return None
+    return Domain(tuple(question.domain[feature.name] for feature in question.features))
+
+
+def _near(
+    around: Surroundings, curves: Curves, place: Place, question: Question, draws: np.random.Generator,
     notes: list[str], said: Callable[[float], None],
 ) -> Surroundings:  # fmt: skip
-    """Add what needs the model's answers."""
-    records = table_of(classifier, X, ranges.features if ranges else ())
-    names = [name for name in curves.features if name in records.names]
-    if not names:
-        notes.append("the columns that are perturbed are none of the model's: no map, no safe ranges, no split")
-        return around
-    one = records.take(np.array([place.record]))
-    given = {"sensitive": names, "domain": ranges}
-    question = _tried(
-        "the map",
-        notes,
-        lambda: Question.of(classifier, one, mechanisms=PLAIN, epsilons=[1.0], y=None, **given),  # type: ignore[arg-type]
-    )
-    if question is None:
+    """Add what needs the model's answers: a map, a box and a split."""
+    one = replace(question, start=place.record, stop=place.record + 1).part()
+    slow = _tried("the map", notes, lambda: _slowness(one))
+    if slow is None:
         return around
     numeric = all(feature.categories is None for feature in question.features)
-    if numeric and len(names) in CELLS:
-        laws = _laws(curves, question, classifier, one, given, mechanisms, quantise, policy)
-        around = replace(around, map=_tried("the map", notes, lambda: _map(curves, place, question, laws)))
+    if numeric and len(question.features) in CELLS:
+        around = replace(around, map=_tried("the map", notes, lambda: _map(curves, one)))
     said(0.2)
-    slow = _slowness(question)
-    total = curves.guarantees[place.m][place.e].epsilon
     if numeric and BOX_ASKS * slow > _allowed(curves):
         notes.append("safe ranges would take long with this model and were left out; ask epsworth safe-box")
     elif numeric:
         words = PLAIN if curves.mechanisms[place.m] == POLICY else curves.mechanisms[place.m]
-        share = float(curves.epsilons[place.e]) * len(names) / len(curves.features)
-        box = _tried("safe ranges", notes, lambda: _box(classifier, one, given, words, share, curves, draws))
-        own = () if box is None else tuple(float(question.records.column(p)[0]) for p in question.positions)
+        epsilon = float(curves.epsilons[place.e])
+        box = _tried("safe ranges", notes, lambda: _box(one, words, epsilon, curves, draws))
+        own = () if box is None else tuple(float(one.records.column(p)[0]) for p in one.positions)
         around = replace(around, box=box, values=own)
     said(0.4)
-    return _with_split(around, curves, place, classifier, records, given, total, draws, notes)
+    around = _with_split(around, curves, place, question, draws, notes)
+    said(1.0)
+    return around
+
+
+def _given(question: Question) -> dict[str, Any]:
+    """Return what a question about the same features is asked with."""
+    return {"sensitive": question.positions, "domain": question.domain}
 
 
 def _with_split(
-    around: Surroundings, curves: Curves, place: Place, classifier: Classifier, records: Records,
-    given: Mapping[str, Any], total: float, draws: np.random.Generator, notes: list[str],
+    around: Surroundings, curves: Curves, place: Place, question: Question, draws: np.random.Generator,
+    notes: list[str],
 ) -> Surroundings:  # fmt: skip
     """Add how the total would be split, where that is affordable."""
-    words, features = curves.mechanisms[place.m], len(given["sensitive"])
-    splits = not (is_tailored(words) or words in ("label_rr", POLICY) or ":" in words)
-    if features < 2 or not splits or len(given["sensitive"]) < len(curves.features):
-        if ":" in words and features > 1 and not is_tailored(words):
-            notes.append(f"no split was looked for: {words} has options of its own")
+    words, features, records = curves.mechanisms[place.m], len(question.features), question.records
+    total = curves.guarantees[place.m][place.e].epsilon
+    if features < 2 or is_tailored(words) or words in (LABEL_RESPONSE, POLICY):
+        return around
+    if ":" in words:
+        notes.append(f"no split was looked for: {words} has options of its own")
         return around
     if features not in SHARES:
         notes.append(f"the best split over {features} features takes long and was left out; ask epsworth split")
@@ -193,15 +176,15 @@ def _with_split(
         notes.append("the best split would take long with this model and was left out; ask epsworth split")
         return around
     at = np.unique(np.linspace(0, len(records) - 1, rows).astype(np.intp))
-    found: Split | None = _tried(
+    split: Split | None = _tried(
         "the split",
         notes,
         lambda: split_budget(
-            classifier, records.take(at), total=total, mechanism=words, on="average", tolerance=SPLIT_TOLERANCE,
-            confidence=_confidence(curves), rng=draws, **given,
+            question.classifier, records.take(at), total=total, mechanism=words, on="average",
+            tolerance=SPLIT_TOLERANCE, confidence=_confidence(curves), rng=draws, **_given(question),
         ),
     )  # fmt: skip
-    return around if found is None else replace(around, split=found, split_records=len(at))
+    return around if split is None else replace(around, split=split, split_records=len(at))
 
 
 def _tried(what: str, notes: list[str], part: Callable[[], T]) -> T | None:
@@ -230,53 +213,31 @@ def _slowness(question: Question) -> float:
     return (time.perf_counter() - began) / rows
 
 
-def _only(ranges: Domain | None, curves: Curves) -> Domain | None:
-    """Return what is declared of the perturbed features."""
-    return None if ranges is None else Domain(tuple(ranges[name] for name in curves.features if name in ranges))
-
-
-def _box(
-    classifier: Classifier, one: Any, given: Mapping[str, Any], words: str, epsilon: float, curves: Curves,
-    draws: np.random.Generator,
-) -> SafeBox:  # fmt: skip
+def _box(one: Question, words: str, epsilon: float, curves: Curves, draws: np.random.Generator) -> SafeBox:
     """Return a box at the mechanism, or by the weights of another one where it has no continuous law."""
+    given = _given(one) | {"domain": _continuous(one.domain)}
     try:
         return safe_box(
-            classifier, one, mechanism=words, epsilon=epsilon, confidence=_confidence(curves), rng=draws,
-            **{**given, "domain": _continuous(given["domain"])},
+            one.classifier, one.records.take(np.array([0])), mechanism=words, epsilon=epsilon,
+            confidence=_confidence(curves), rng=draws, **given,
         )  # fmt: skip
     except ValueError:
         if words == PLAIN:
             raise
-        return _box(classifier, one, given, PLAIN, epsilon, curves, draws)
+        return _box(one, PLAIN, epsilon, curves, draws)
 
 
-def _laws(
-    curves: Curves, question: Question, classifier: Classifier, one: Any, given: Mapping[str, Any],
-    mechanisms: Mapping[str, Build] | None, quantise: int | None, policy: Policy | None,
-) -> dict[str, list[RecordRelease]]:  # fmt: skip
-    """Return what releases the features, by mechanism, at the epsilons of a map; those without laws left out."""
-    at = shown_epsilons(curves)
-    if policy is not None:
-        rules = {rule.feature.name: rule for rule in policy.rules}
-        if policy.sampling is not None or policy.tailoring is not None:
-            return {}
-        parts = tuple(Released.of(rules[feature.name]) for feature in question.features)
-        return {curves.mechanisms[0]: [RecordRelease(parts, 0.0, policy.guarantee, 0.0)] * len(at)}
-    found, share = {}, len(given["sensitive"]) / len(curves.features)
-    for name in curves.mechanisms:
-        words: Any = name if mechanisms is None else {name: mechanisms[name]}
-        if mechanisms is None and (is_tailored(name) or parse(name).name == "label_rr"):
-            continue
-        try:
-            built = Question.of(
-                classifier, one, mechanisms=words, epsilons=share * curves.epsilons[at], y=None, quantise=quantise,
-                **given,
-            )  # fmt: skip
-        except (ValueError, TypeError):  # a name of the caller's own: nothing is known of its law
-            continue
-        found[name] = list(built.releases[0])
-    return found
+def _laws(curves: Curves, question: Question) -> dict[str, list[RecordRelease]]:
+    """Return what releases the features, by mechanism, at the epsilons of a map; the others left out."""
+    if question.subsets:
+        return {}
+    at = shown_epsilons(curves).tolist()
+    releases = dict(zip(question.names, question.releases, strict=True))
+    return {
+        name: [releases[name][e] for e in at]
+        for name in curves.mechanisms
+        if name in releases and releases[name][0].mechanisms
+    }
 
 
 def shown_epsilons(curves: Curves) -> NDArray[np.intp]:
@@ -297,9 +258,9 @@ def _own(feature: Feature, column: NDArray[Any]) -> float:
     return float(feature.missing if feature.gaps(column)[0] else column[0])
 
 
-def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, list[RecordRelease]]) -> DecisionMap:
-    """Ask about the centres of a grid around the record."""
-    features, own = question.features, question.unit[0]
+def _map(curves: Curves, question: Question) -> DecisionMap:
+    """Ask about the centres of a grid around the one record of a question."""
+    features, own, laws = question.features, question.unit[0], _laws(curves, question)
     size = CELLS[len(features)]
     edges, centres = np.linspace(0, 1, size + 1), (np.arange(size) + 0.5) / size
     points = np.stack(np.meshgrid(*[centres] * len(features), indexing="ij"), axis=-1).reshape(-1, len(features))
@@ -307,7 +268,7 @@ def _map(curves: Curves, place: Place, question: Question, laws: Mapping[str, li
     answers = question.ask(rows, [feature.from_unit(points[:, j]) for j, feature in enumerate(features)])
     labels, numbers = numbered([*question.labels.tolist(), *answers.tolist()])
     if len(labels) > MOST_LABELS:
-        raise ValueError(f"there are {len(labels)} labels around record {place.record}, too many for a picture")
+        raise ValueError(f"there are {len(labels)} labels around this record, too many for a picture")
     natural = tuple(np.asarray(feature.from_unit(edges), dtype=np.float64) for feature in features)
     return DecisionMap(
         features=tuple(feature.name for feature in features),
@@ -358,10 +319,7 @@ def _grouping(
 ) -> list[Grouping]:
     """Return counts and bounds of the groups at the place alone: of many places the records' groups could be solved."""
     found = []
-    for of, bounds in {
-        "stability": place.bounds(curves),
-        "accuracy": curves.accuracy,
-    }.items():
+    for of, bounds in {"stability": curves.stability, "accuracy": curves.accuracy}.items():
         every = [] if bounds is None else served(kinds, numbers, bounds.lower[place.m, place.e])
         kept = [one for one in every if one.records >= FEWEST_RECORDS]
         if kept:

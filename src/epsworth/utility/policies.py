@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import FrameRecords, Records, as_records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released, Scaled, encoded, unsampled
-from epsworth.release.given import as_policy
 from epsworth.release.rules import Rule
 from epsworth.rounding import float_above, show_up, sum_above
-from epsworth.space import Feature
+from epsworth.space import Domain, Feature
 from epsworth.utility.labels import answer
 from epsworth.utility.question import UNASKED, Question, asked
 
@@ -31,14 +29,12 @@ MOST_SUBSETS = 256
 NAME = "policy"
 
 
-def question_of(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None) -> Question:
+def question_of(policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Question:
     """Check what the user gave beside a policy, and return the question of what clients release under it.
 
     Its one epsilon is the stated total of a record.
     """
-    policy = as_policy(policy)
-    if policy.tailoring is not None:  # its rules alone would be analysed, and its region left out
-        raise ValueError("policy: it is a tailored one, whose columns are released together; ask Tailored.stability")
+    assert policy.tailoring is None
     classifier = as_classifier(model)
     records = table_of(classifier, X, (rule.feature for rule in policy.rules))
     records = records.releasing({rule.feature.name: rule.feature.categories for rule in policy.rules})
@@ -55,6 +51,7 @@ def question_of(policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike
         notes=(*_notes(policy, rules), *_recoded(records)),
         labels=UNASKED,
         y=None,
+        domain=Domain(tuple(rule.feature for rule in rules)),
     )
     question = asked(question, y)
     if kept := [name for name in question.passing if name not in policy.passing.columns]:

@@ -18,24 +18,89 @@ from epsworth.classifiers.steadiness import check_alone
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism
-from epsworth.mechanisms.family import Build, Release, families, is_brought, quantised, unwrapped
+from epsworth.mechanisms.family import (
+    TAILORED,
+    Build,
+    Release,
+    families,
+    is_brought,
+    is_tailored,
+    parse,
+    quantised,
+    unwrapped,
+)
 from epsworth.mechanisms.promise import CHECKED, check_promise
 from epsworth.mechanisms.record import RecordRelease, budgets, record_release, stand_ins, stated
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
-from epsworth.space import Feature, Ranges, as_domain, unit_domain
+from epsworth.space import Domain, Feature, Ranges, as_domain, unit_domain
+from epsworth.tailoring.building import WISHES
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
 from epsworth.utility.pace import Pace
 
 if TYPE_CHECKING:
     from epsworth.release import Policy
+    from epsworth.utility.tailored_policies import TailoredQuestion
 
 DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
 SPREAD = 512  # values over the sensitive ranges, for answers that may be scores
 T = TypeVar("T")
+TAILORED_OPTIONS = ("wish", "surrogate", "cells", "fidelity")
+PLACEHOLDER = "krr"  # takes any feature: a question about tailored mechanisms alone is checked as one about it
 UNASKED: Labels = np.empty(0)  # labels, until `asked`
+
+
+@dataclass(frozen=True)
+class Words:
+    """The mechanisms of a question: tailored ones apart from those that release feature by feature.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All, in the order in which they were asked for; empty where none is tailored.
+    tailored : dict
+        From the words of tailored ones to their options.
+    others : object
+        What is left, as it was given where nothing is tailored.
+    """
+
+    names: tuple[str, ...]
+    tailored: Mapping[str, Mapping[str, Any]]
+    others: Any
+
+    @classmethod
+    def of(cls, mechanisms: Any) -> Words:
+        """Take mechanisms apart; what is wrong with others is told by who reads them."""
+        given = [mechanisms] if isinstance(mechanisms, str) else mechanisms
+        if isinstance(given, Mapping):
+            if any(map(is_tailored, given)):
+                raise ValueError(f"mechanisms: the name {TAILORED!r} is taken; give your own mechanism another")
+            return cls((), {}, mechanisms)
+        if not isinstance(given, Iterable) or isinstance(given, type) or getattr(given, "ndim", 1) != 1:
+            return cls((), {}, mechanisms)
+        words = list(given)
+        tailored = [word for word in words if is_tailored(word)]
+        if not tailored:
+            return cls((), {}, words)
+        if len(set(tailored)) < len(tailored):
+            raise ValueError(f"mechanisms names one twice: {', '.join(map(str, words))}; list each once")
+        options = {word: _tailored_options(word) for word in tailored}
+        return cls(tuple(words), options, [word for word in words if word not in tailored])
+
+
+def _tailored_options(word: str) -> dict[str, Any]:
+    read = parse(word)
+    if read.points is not None or read.indicator is not None:
+        raise ValueError(f"mechanism {word!r}: a tailored one takes neither quantise nor indicator; leave them out")
+    for option in read.options:
+        if option not in TAILORED_OPTIONS:
+            known = ", ".join(TAILORED_OPTIONS)
+            raise ValueError(f"mechanism {word!r}: unknown option {option!r}; tailored takes {known}")
+    if read.options.get("wish", WISHES[0]) not in WISHES:
+        raise ValueError(f"mechanism {word!r}: wish must be one of {', '.join(map(repr, WISHES))}")
+    return read.options
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +132,10 @@ class Question:
         equally likely choices it is that one.
     pace : Pace
         When to stop asking.
+    domain : Domain or None
+        What was declared; None where the features must lie on [0, 1].
+    words : Words
+        The mechanisms as they were asked for; ``names`` and ``releases`` are those of the others than tailored ones.
     start, stop : int
         The records that are asked about here: those from ``start`` on, and before ``stop`` where there is one.  What is
         read of the classifier is read for all.
@@ -94,6 +163,8 @@ class Question:
     readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Question, int], ...] = ()
     pace: Pace = field(default_factory=Pace)
+    domain: Domain | None = None
+    words: Words = Words((), {}, ())
     start: int = 0
     stop: int | None = None
     answered: Labels | None = None
@@ -127,7 +198,8 @@ class Question:
         except ValueError as error:
             undeclared = " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
             raise ValueError(f"{error}{'' if given else undeclared}") from None
-        found = families(mechanisms)
+        words = Words.of(mechanisms)
+        found = families(words.others if words.others or not words.tailored else PLACEHOLDER)
         totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
         built = [[family.build(share) for share in shares] for family in found]
         for one, row in zip(found, built, strict=True):
@@ -155,15 +227,25 @@ class Question:
             + note_of_gaps(features),
             labels=UNASKED,
             y=None,
+            domain=given,
+            words=words,
         )
         return asked(question, y)
 
     @classmethod
-    def of_policy(cls, policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None) -> Question:
-        """Check what is asked about a policy, once: parameters as of `stability_of_policy`."""
-        from epsworth.utility.policies import question_of
+    def of_policy(
+        cls, policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None
+    ) -> Question | TailoredQuestion:
+        """Check what is asked about a policy, once: parameters as of `stability_of_policy`.
 
-        return question_of(policy, model, X, y=y)
+        Of a tailored policy it is another kind of question: its columns are released together.
+        """
+        from epsworth.release.given import as_policy
+        from epsworth.utility.policies import question_of
+        from epsworth.utility.tailored_policies import TailoredQuestion
+
+        policy = as_policy(policy)
+        return (question_of if policy.tailoring is None else TailoredQuestion.of)(policy, model, X, y)
 
     @property
     def passing(self) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 
@@ -27,7 +28,11 @@ from epsworth.utility.engines.sampled import Over
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
+from epsworth.utility.tailored_beside import curves_of as curves_of_tailored
+from epsworth.utility.tailored_beside import joined
+from epsworth.utility.tailored_policies import TailoredQuestion, kept_under
 
+DEPTH = 4  # frames from a warning about tailored mechanisms up to whoever asks `stability`
 OVERS = ("auto", "records", "dataset")
 
 
@@ -142,8 +147,34 @@ class Run:
         settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), pace.progress)
         return cls(method, over, confidence, settings, pace, checkpoint, n_jobs)
 
-    def curves(self, question: Question) -> Curves:
+    def curves(self, question: Question | TailoredQuestion) -> Curves:
         """Run the engines, in a run that is kept where that is wished."""
+        if isinstance(question, TailoredQuestion):
+            self._keep_nothing("a tailored policy is analysed in one run")
+            return kept_under(question, self.method, self.over, self.settings, self.pace)
+        if question.subsets:
+            self._keep_nothing("a policy that samples features is analysed in one run")
+        if not question.words.tailored:
+            return self._of_features(question)
+        if self.method != "auto":
+            raise ValueError(
+                f"method={self.method!r} is for mechanisms per feature; ask about tailored ones with 'auto'"
+            )
+        self._keep_nothing("tailored mechanisms are built anew in every run")
+        draws = np.random.default_rng(copy.deepcopy(self.settings.rng).integers(1 << 62))  # leaves the run's as it is
+        began = self.pace.clock() - self.pace.began
+        tailored = curves_of_tailored(question, draws, self.settings.tolerance, began, depth=DEPTH)
+        if not question.words.others:
+            self.pace.progress(1.0)
+            return tailored
+        curves = self._of_features(question)
+        return joined(curves, replace(tailored, seconds=curves.seconds), question.words.names)
+
+    def _keep_nothing(self, why: str) -> None:
+        if self.checkpoint is not None:
+            raise ValueError(f"{why}; leave out the checkpoint")
+
+    def _of_features(self, question: Question) -> Curves:
         self.pace.progress(READ / 2)
         answered, chosen = self._answered(question)
         return curves_of(question, answered, assemble(question, answered), chosen, self.settings, self.pace)

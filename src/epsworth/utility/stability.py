@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.release import Policy
-from epsworth.release.given import as_policy
 from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
 from epsworth.utility.question import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, Question
 from epsworth.utility.run import Run, RunOptions
-from epsworth.utility.tailored_beside import Asked, joined, rows_of, warn_public
-from epsworth.utility.tailored_beside import alone as by_itself
-from epsworth.utility.tailored_policies import kept_under
-
-DEPTH = 3  # frames from a warning of `stability` up to whoever asks it
 
 
 def stability(
@@ -98,8 +89,7 @@ def stability(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from epsworth import stability
+    >>>     >>> from epsworth import stability
     >>> at_most_half = lambda records: records[:, 0] <= 0.5
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
@@ -110,24 +100,13 @@ def stability(
     ----------
     Zheng & Hu 2025 state the question; Clopper & Pearson 1934 give the interval.
     """
-    how, apart = Run.of(**run), Asked.of(mechanisms)
+    how = Run.of(**run)
     with one_openmp_thread():  # around whatever is asked of the classifier
         question = Question.of(
-            model, X, sensitive=sensitive, mechanisms=apart.to_check, domain=domain, y=y, quantise=quantise, per=per,
-            epsilons=epsilons,
+            model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, per=per, domain=domain, y=y,
+            quantise=quantise,
         )  # fmt: skip
-        if not apart.tailored:
-            return how.curves(question)
-        apart.check(how.method, how.checkpoint)
-        warn_public(depth=DEPTH)
-        draws = np.random.default_rng(copy.deepcopy(how.settings.rng).integers(1 << 62))  # leaves the run's as it is
-        made = rows_of(apart, question, model, X, sensitive=sensitive, domain=domain, rng=draws)
-        tailored = by_itself(question, made, how.settings.tolerance, how.pace.clock() - how.pace.began)
-        if not apart.others:
-            how.pace.progress(1.0)
-            return tailored
-        curves = how.curves(question)
-        return joined(curves, replace(tailored, seconds=curves.seconds), apart.names)
+        return how.curves(question)
 
 
 def stability_of_policy(
@@ -166,18 +145,9 @@ def stability_of_policy(
     >>> curves.average().lower.round(3).item()  # e^2 / (1 + e^2)
     0.881
     """
-    how, policy = Run.of(**run), as_policy(policy)
+    how = Run.of(**run)
     with one_openmp_thread():
-        if policy.tailoring is not None:
-            if how.checkpoint is not None:
-                raise ValueError("a tailored policy is analysed in one run; leave out the checkpoint")
-            return kept_under(
-                policy, model, X, y=y, method=how.method, over=how.over, settings=how.settings, pace=how.pace
-            )
-        question = Question.of_policy(policy, model, X, y=y)
-        if question.subsets and how.checkpoint is not None:
-            raise ValueError("a policy that samples features is analysed in one run; leave out the checkpoint")
-        return how.curves(question)
+        return how.curves(Question.of_policy(policy, model, X, y=y))
 
 
 __all__ = ["stability", "stability_of_policy"]

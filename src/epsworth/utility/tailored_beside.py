@@ -7,7 +7,7 @@ records is known exactly, but nothing follows for others.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -17,11 +17,11 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import Guarantee, Pure
-from epsworth.mechanisms.family import TAILORED, is_tailored, parse
+from epsworth.mechanisms.family import TAILORED
 from epsworth.release.copies import Indices
 from epsworth.rounding import round_up
-from epsworth.space import LeakWarning, Ranges
-from epsworth.tailoring.building import WISHES, build
+from epsworth.space import LeakWarning
+from epsworth.tailoring.building import build
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import bounds_of, labels_possible
 from epsworth.utility.kept import Kept
@@ -30,70 +30,7 @@ from epsworth.utility.question import Question
 from epsworth.utility.tailored_asking import asking_of
 from epsworth.utility.tailored_words import notes_of
 
-OPTIONS = ("wish", "surrogate", "cells", "fidelity")
 FEWEST = 4  # records that build something
-PLACEHOLDER = "krr"  # takes any feature: a question about tailored mechanisms alone is checked as one about it
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The mechanisms of a question, taken apart.
-
-    Attributes
-    ----------
-    names : tuple of str
-        All, in the order in which they were asked for.
-    tailored : dict
-        From the words of tailored ones to their options.
-    others : object
-        What is left, as it was given where nothing is tailored.
-    """
-
-    names: tuple[str, ...]
-    tailored: Mapping[str, Mapping[str, Any]]
-    others: Any
-
-    @classmethod
-    def of(cls, mechanisms: Any) -> Asked:
-        """Take mechanisms apart; what is wrong with others is told by who reads them."""
-        given = [mechanisms] if isinstance(mechanisms, str) else mechanisms
-        if isinstance(given, Mapping):
-            if any(map(is_tailored, given)):
-                raise ValueError(f"mechanisms: the name {TAILORED!r} is taken; give your own mechanism another")
-            return cls((), {}, mechanisms)
-        if not isinstance(given, Iterable) or isinstance(given, type) or getattr(given, "ndim", 1) != 1:
-            return cls((), {}, mechanisms)
-        words = list(given)
-        found = [word for word in words if is_tailored(word)]
-        if not found:
-            return cls((), {}, words)
-        if len(set(found)) < len(found):
-            raise ValueError(f"mechanisms names one twice: {', '.join(map(str, words))}; list each once")
-        return cls(tuple(words), {word: _options(word) for word in found}, [w for w in words if w not in found])
-
-    @property
-    def to_check(self) -> Any:
-        """The mechanisms of the question that says whether all else is right."""
-        return PLACEHOLDER if self.tailored and not self.others else self.others
-
-    def check(self, method: str, checkpoint: object) -> None:
-        """Refuse what makes no sense for what is enumerated."""
-        if method != "auto":
-            raise ValueError(f"method={method!r} is for mechanisms per feature; ask about tailored ones with 'auto'")
-        if checkpoint is not None:
-            raise ValueError("tailored mechanisms are built anew in every run; ask about them without a checkpoint")
-
-
-def _options(word: str) -> dict[str, Any]:
-    read = parse(word)
-    if read.points is not None or read.indicator is not None:
-        raise ValueError(f"mechanism {word!r}: a tailored one takes neither quantise nor indicator; leave them out")
-    for option in read.options:
-        if option not in OPTIONS:
-            raise ValueError(f"mechanism {word!r}: unknown option {option!r}; tailored takes {', '.join(OPTIONS)}")
-    if read.options.get("wish", WISHES[0]) not in WISHES:
-        raise ValueError(f"mechanism {word!r}: wish must be one of {', '.join(map(repr, WISHES))}")
-    return read.options
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,37 +47,33 @@ class Row:
     notes: tuple[str, ...]
 
 
-def warn_public(depth: int) -> None:
-    """Say that the records of a comparison are taken for public."""
+def curves_of(question: Question, rng: np.random.Generator, tolerance: float, seconds: float, *, depth: int) -> Curves:
+    """Build every tailored mechanism of a question from its very records, and return what it keeps of each.
+
+    Warn that they are taken for public; the caller is ``depth`` frames above.
+    """
+    if len(question.records) < FEWEST:
+        raise ValueError(
+            f"mechanisms: a tailored one is built from the records of X, of which {len(question.records)} are too few; "
+            f"give at least {FEWEST}, or leave it out"
+        )
     warnings.warn(
         "tailored mechanisms are built from X, which is taken for public here, as is what the classifier was fitted "
         "on: epsilon covers neither; compare on public records",
         LeakWarning,
         stacklevel=depth + 1,
     )
+    rows = [_row(word, options, question, rng) for word, options in question.words.tailored.items()]
+    return _as_curves(question, rows, tolerance, seconds)
 
 
-def rows_of(
-    asked: Asked, question: Question, model: Any, X: Any, *, sensitive: Any,
-    domain: Ranges | None, rng: np.random.Generator,
-) -> list[Row]:  # fmt: skip
-    """Build every tailored mechanism from the records of a question, and find what it keeps of each."""
-    if len(question.records) < FEWEST:
-        raise ValueError(
-            f"mechanisms: a tailored one is built from the records of X, of which {len(question.records)} are too few; "
-            f"give at least {FEWEST}, or leave it out"
-        )
-    return [_row(word, options, question, model, X, sensitive, domain, rng) for word, options in asked.tailored.items()]
-
-
-def _row(
-    word: str, options: Mapping[str, Any], question: Question, model: Any, X: Any, sensitive: Any, domain: Any,
-    rng: np.random.Generator,
-) -> Row:  # fmt: skip
+def _row(word: str, options: Mapping[str, Any], question: Question, rng: np.random.Generator) -> Row:
     given: dict[str, Any] = {"wish": "worst", "surrogate": "auto", "cells": 1, "fidelity": 0.0} | dict(options)
     try:
+        every = question.records.take(np.arange(len(question.records)))
         asking, parts, _ = asking_of(
-            model, X, sensitive, domain, None, None, given["wish"], question.y, None, None, given["cells"],
+            question.classifier, every, question.positions, question.domain, None, None, given["wish"],
+            question.y, None, None, given["cells"],
             given["fidelity"], False, given["surrogate"], 0.0, rng,
         )  # fmt: skip
         plan = build(asking, parts, rng)
@@ -181,8 +114,7 @@ def _notes(constant: float, wish: str) -> list[str]:
     return notes
 
 
-def alone(question: Question, rows: Sequence[Row], tolerance: float, seconds: float) -> Curves:
-    """Return the curves of tailored mechanisms, where no others were asked about."""
+def _as_curves(question: Question, rows: Sequence[Row], tolerance: float, seconds: float) -> Curves:
     return Curves(
         mechanisms=tuple(row.name for row in rows),
         epsilons=question.epsilons,

@@ -58,7 +58,7 @@ class Drawn(WordSource):
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
+class TailoredQuestion:
     """A question about a tailored policy.
 
     Attributes
@@ -78,7 +78,7 @@ class Asking:
     asked: int
 
     @classmethod
-    def of(cls, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Asking:
+    def of(cls, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> TailoredQuestion:
         """Check what is given beside the policy."""
         tailoring = policy.tailoring
         assert tailoring is not None
@@ -107,9 +107,7 @@ class Asking:
         return Asked((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
 
 
-def kept_under(
-    policy: Policy, model: Any, X: Any, *, y: ArrayLike | None, method: str, over: str, settings: Settings, pace: Pace
-) -> Curves:
+def kept_under(asking: TailoredQuestion, method: str, over: str, settings: Settings, pace: Pace) -> Curves:
     """Return how often labels stay under a tailored policy.
 
     Claim: without rules in the policy, and with method "auto", the bounds hold for certain; else with the settings'
@@ -124,13 +122,12 @@ def kept_under(
         raise ValueError(
             "over='dataset' is for mechanisms per feature; every record is bounded under a tailored policy"
         )
-    asking = Asking.of(policy, model, X, y)
-    if policy.rules or method == DRAWN:
+    if asking.policy.rules or method == DRAWN:
         return _sampled(asking, settings, pace)
     return _enumerated(asking, settings, pace)
 
 
-def _enumerated(asking: Asking, settings: Settings, pace: Pace) -> Curves:
+def _enumerated(asking: TailoredQuestion, settings: Settings, pace: Pace) -> Curves:
     kept = Kept.of(asking.tailoring, asking.about, [asking.labels])
     right = None if asking.y is None else Kept.of(asking.tailoring, asking.about, [asking.y])
     randomiser, queries = [asking.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
@@ -156,7 +153,7 @@ class Found:
     stopped: bool
 
 
-def _sampled(asking: Asking, settings: Settings, pace: Pace) -> Curves:
+def _sampled(asking: TailoredQuestion, settings: Settings, pace: Pace) -> Curves:
     """Draw releases of every record until its bounds are narrow, or decided, or the run is stopped."""
     n, kinds = len(asking.records), 1 if asking.y is None else 2
     hits = np.zeros((kinds, n), dtype=np.int64)
@@ -214,7 +211,7 @@ def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Setting
 class _Releases:
     """Fresh releases of records; what does not change from one to the next is looked up once."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: TailoredQuestion) -> None:
         records = asking.records
         self.asking = asking
         self.at = {name: position for position, name in enumerate(records.names)}
@@ -239,7 +236,9 @@ class _Releases:
         return answer(self.asking.classifier, self.asking.records, rows, replaced)
 
 
-def _curves(asking: Asking, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]) -> Curves:
+def _curves(
+    asking: TailoredQuestion, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]
+) -> Curves:
     policy, tailoring, spent = asking.policy, asking.tailoring, settings.risk.spent
     losses = [*(rule.kernel.loss() for rule in policy.rules), tailoring.randomiser.loss]
     parts = [f"{r.feature.name} by {r.mechanism} at epsilon {show_up(float(r.epsilon))}" for r in policy.rules]
