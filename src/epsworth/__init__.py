@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.run import RunOptions
     from epsworth.utility.splitting import Split, split_budget
-    from epsworth.utility.stability import stability, stability_of_policy
+    from epsworth.utility.stability import question_of_policy, stability, stability_of_policy
     from epsworth.utility.tailored import Tailored, tailor
 
 _HOMES = {
@@ -59,6 +59,7 @@ _HOMES = {
     "Question": "utility.question",
     "RunOptions": "utility.run",
     "stability": "utility.stability",
+    "question_of_policy": "utility.stability",
     "stability_of_policy": "utility.stability",
     "Approximate": "guarantees",
     "Probabilistic": "guarantees",
@@ -135,6 +136,7 @@ __all__ = [
     "perturb",
     "perturb_file",
     "perturb_files",
+    "question_of_policy",
     "radii",
     "radius",
     "recommend",

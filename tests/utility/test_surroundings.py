@@ -224,7 +224,7 @@ def test_under_a_policy_what_clients_release_is_drawn():
     frame = people()
     model, _ = fitted(frame)
     policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
-    question = ew.Question.of_policy(policy, model, frame)
+    question = ew.question_of_policy(policy, model, frame)
     around = look_around(Run.of(rng=1).curves(question), question, frame, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)
     assert around.map.mechanisms == ("policy",)

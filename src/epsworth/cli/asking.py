@@ -161,6 +161,7 @@ def compute(
     from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.question import Question
     from epsworth.utility.run import Run
+    from epsworth.utility.stability import question_of_policy
 
     began, within = time.monotonic(), deadline(given)
     grid = epsilon_grid(given["epsilon"], "--epsilon")
@@ -195,7 +196,7 @@ def compute(
         how = None if folder is not None else Run.of(**options)
         with one_openmp_thread():
             if policy is not None:
-                question = Question.of_policy(policy, asked.model, asked.frame, y=asked.truth)
+                question = question_of_policy(policy, asked.model, asked.frame, y=asked.truth)
             else:
                 question = Question.of(asked.model, asked.frame, y=asked.truth, **parameters)
             curves: Any = stability_in_parts(question, str(folder), **options) if how is None else how.curves(question)

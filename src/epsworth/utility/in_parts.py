@@ -38,7 +38,7 @@ def stability_in_parts(
     Parameters
     ----------
     question : Question
-        What is asked: `Question.of` takes what `stability` takes, `Question.of_policy` what `stability_of_policy`
+        What is asked: `Question.of` takes what `stability` takes, `question_of_policy` what `stability_of_policy`
         takes; no tailored mechanism, and no policy that samples features.
     folder : path
         Made where it is not there.  It is a checkpoint, too: the same call goes on from what it holds, with any number
@@ -69,7 +69,7 @@ def stability_in_parts(
     """
     if not isinstance(question, Question):
         raise TypeError(
-            f"question must be what Question.of or Question.of_policy returns, got {short(question)}; "
+            f"question must be what Question.of or question_of_policy returns, got {short(question)}; "
             "a tailored policy is analysed for all records at once, by stability_of_policy"
         )
     if "over" in run or "checkpoint" in run:

@@ -85,7 +85,7 @@ def look_around(
     curves : Curves
         The answer to the question.
     question : Question
-        As `Question.of` or `Question.of_policy` returned it.
+        As `Question.of` or `question_of_policy` returned it.
     X : table
         The records, with columns that the model may not read: they make groups.
     found : Recommendation, optional

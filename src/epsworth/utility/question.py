@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,10 +37,6 @@ from epsworth.tailoring.building import WISHES
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
 from epsworth.utility.pace import Pace
-
-if TYPE_CHECKING:
-    from epsworth.release import Policy
-    from epsworth.utility.tailored_policies import TailoredQuestion
 
 DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
@@ -107,7 +102,7 @@ def _tailored_options(word: str) -> dict[str, Any]:
 class Question:
     """What is asked, checked: mechanisms x epsilons x records, for one classifier.
 
-    `Question.of` and `Question.of_policy` make it.
+    `Question.of` and `question_of_policy` make it.
 
     Attributes
     ----------
@@ -231,21 +226,6 @@ class Question:
             words=words,
         )
         return asked(question, y)
-
-    @classmethod
-    def of_policy(
-        cls, policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None
-    ) -> Question | TailoredQuestion:
-        """Check what is asked about a policy, once: parameters as of `stability_of_policy`.
-
-        Of a tailored policy it is another kind of question: its columns are released together.
-        """
-        from epsworth.release.given import as_policy
-        from epsworth.utility.policies import question_of
-        from epsworth.utility.tailored_policies import TailoredQuestion
-
-        policy = as_policy(policy)
-        return (question_of if policy.tailoring is None else TailoredQuestion.of)(policy, model, X, y)
 
     @property
     def passing(self) -> tuple[str, ...]:

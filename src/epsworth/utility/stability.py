@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike
 from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.release import Policy
+from epsworth.release.given import as_policy
 from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
+from epsworth.utility.policies import question_of
 from epsworth.utility.question import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, Question
 from epsworth.utility.run import Run, RunOptions
+from epsworth.utility.tailored_policies import TailoredQuestion
 
 
 def stability(
@@ -89,7 +92,8 @@ def stability(
 
     Examples
     --------
-    >>>     >>> from epsworth import stability
+    >>> import numpy as np
+    >>> from epsworth import stability
     >>> at_most_half = lambda records: records[:, 0] <= 0.5
     >>> curves = stability(at_most_half, [[0.2]], sensitive=0, mechanisms="krr:k=11", epsilons=[2.0], rng=1)
     >>> truth = (6 + np.e**2 - 1) / (10 + np.e**2)  # six of eleven grid points, the true one among them
@@ -147,7 +151,33 @@ def stability_of_policy(
     """
     how = Run.of(**run)
     with one_openmp_thread():
-        return how.curves(Question.of_policy(policy, model, X, y=y))
+        return how.curves(question_of_policy(policy, model, X, y=y))
 
 
-__all__ = ["stability", "stability_of_policy"]
+def question_of_policy(
+    policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None
+) -> Question | TailoredQuestion:
+    """Check what is asked about a policy, once: parameters as of `stability_of_policy`.
+
+    Returns
+    -------
+    Question or TailoredQuestion
+        Columns of a tailored policy are released together: of it the question is of another kind.
+
+    Raises
+    ------
+    ValueError
+        As of `stability_of_policy`.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> policy = ew.Policy.of("krr", 2, {"x0": ["low", "high"]})
+    >>> ew.question_of_policy(policy, lambda X: X["x0"] == "high", {"x0": ["low", "high"]}).shape
+    (1, 1, 2)
+    """
+    policy = as_policy(policy)
+    return (question_of if policy.tailoring is None else TailoredQuestion.of)(policy, model, X, y)
+
+
+__all__ = ["question_of_policy", "stability", "stability_of_policy"]
