@@ -157,7 +157,12 @@ def stability_of_policy(
 def question_of_policy(
     policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None
 ) -> Question | TailoredQuestion:
-    """Check what is asked about a policy, once: parameters as of `stability_of_policy`.
+    """Check what is asked about a policy, once.
+
+    Parameters
+    ----------
+    policy, model, X, y
+        As for `stability_of_policy`.
 
     Returns
     -------
