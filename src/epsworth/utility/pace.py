@@ -210,10 +210,12 @@ class Pace:
             Rows, or records, of a step.
         unit : {"rows", "records"}
         """
+        if self.free:
+            yield from (slice(start, min(start + most, count)) for start in range(0, count, max(most, 1)))
+            return
         start = 0
         while start < count:
-            if not self.free:
-                self.check()
+            self.check()
             size, began = min(self.size(most, unit), count - start), self.clock()
             yield slice(start, start + size)
             start += size
