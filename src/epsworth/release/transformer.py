@@ -9,6 +9,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array
 
+from epsworth.extras import needed
 from epsworth.frames import as_frame
 from epsworth.numerals import short
 from epsworth.refusals import alone
@@ -120,8 +121,7 @@ class Perturb(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # t
             return found
         table = as_frame(found).to_dict(as_series=False) if self._named(found) else found
         if chosen == "polars":
-            import polars as pl
-
+            pl = needed("polars", "files", "a result in polars")
             return pl.DataFrame(table) if self._named(found) else pl.DataFrame(table, schema=names, orient="row")
         import pandas as pd
 
