@@ -88,17 +88,30 @@ class Records(ABC):
     def _with(self, columns: Mapping[str, NDArray[Any]]) -> Records:
         """Return the records with some columns replaced, of whatever kind these were."""
 
-    def position(self, column: str | int) -> int:
-        """Return the position among ``names`` of a column given by name, or by its index in the user's table."""
+    def positions(self, field: str, chosen: str | int | Sequence[str | int]) -> tuple[int, ...]:
+        """Return the positions among ``names`` of columns that a field names; refuse others in its words."""
+        one = isinstance(chosen, (str, int, np.integer))
+        if not (one or isinstance(chosen, Iterable)) or getattr(chosen, "ndim", 1 - one) != 1 - one:
+            raise TypeError(f"{field} must name columns, got {short(chosen)}")
+        columns: list[Any] = [chosen] if one else list(chosen)  # type: ignore[arg-type]  # which is iterable
+        if not columns:
+            raise ValueError(f"{field} is empty; name at least one column")
+        positions = tuple(self._position(field, column) for column in columns)
+        if len(set(positions)) < len(positions):
+            raise ValueError(f"{field} names a column twice: {', '.join(map(str, columns))}; list each once")
+        return positions
+
+    def _position(self, field: str, column: str | int) -> int:
+        """Return the position of a column given by name, or by its index in the user's table."""
         if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
             if not -len(self.given) <= column < len(self.given):
                 last = len(self.given) - 1
-                raise ValueError(f"sensitive: there is no column {short(column)}; the table has columns 0 to {last}")
+                raise ValueError(f"{field}: there is no column {short(column)}; the table has columns 0 to {last}")
             column = self.given[int(column)]
         if column not in self.names:
             asked = shown_name(column, self.given) if column in self.given else repr(column)
             features = shown_names(self.names, "the features are")
-            raise ValueError(f"sensitive: there is no feature {asked}; {features}")
+            raise ValueError(f"{field}: there is no feature {asked}; {features}")
         return self.names.index(column)
 
     def numbers(self) -> Floats | None:

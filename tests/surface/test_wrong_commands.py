@@ -117,7 +117,7 @@ COMMANDS = [
     ("recommend * --on 1.5", "--on must be average, worst or a record number from 0, got '1.5'"),
     ("recommend * --sep xx", "sep must be a comma, a semicolon, a tab or a bar, got 'xx'"),
     ("recommend curves.json -s age", "--sensitive asks a new question, but saved curves were given"),
-    ("recommend model.skops test.csv -s '' --domain ranges.toml", "sensitive is empty; name at least one feature"),
+    ("recommend model.skops test.csv -s '' --domain ranges.toml", "sensitive is empty; name at least one column"),
     ("recommend model.skops gaps.csv -s age", "Declare the public ranges by --domain, in a file that"),
     ("utility * --target ward", "--target: the model reads 'ward', so it holds no labels"),
     ("utility model.skops test.csv --policy ranges.toml", "policy ranges.toml: this is a file of ranges, not a policy"),

@@ -491,7 +491,7 @@ def test_frames_and_names():
         ({"norm": 1}, r"norm must be 2 or math\.inf, got 1"),
         ({"norm": "two"}, "norm must be 2 or math.inf, got 'two'"),
         ({"features": []}, "features is empty; name at least one"),
-        ({"features": [0, 0]}, "features names a feature twice: 0, 0; list each once"),
+        ({"features": [0, 0]}, "features names a column twice: 0, 0; list each once"),
         ({"features": "age"}, "features: there is no feature 'age'; the features are x0, x1"),
         ({"features": 7}, "features: there is no column 7; the table has columns 0 to 1"),
         ({"confidence": 1.0}, "confidence must lie strictly between 0 and 1, got 1.0"),

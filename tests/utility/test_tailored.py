@@ -559,7 +559,7 @@ def test_a_million_releases_agree_with_the_enumeration(kind):
         ({"gain": np.eye(2)}, "a row and a column for each of 3 labels"),
         ({"holdout": 1.0}, r"holdout must lie in \[0, 1\)"),
         ({"confidence": 1.0}, "strictly between 0 and 1"),
-        ({"sensitive": [0, 0]}, "names a feature twice"),
+        ({"sensitive": [0, 0]}, "names a column twice"),
         ({"sensitive": []}, "sensitive is empty"),
         ({"sensitive": "age"}, "no feature 'age'"),
         ({"missing": {"age": 3}}, "age"),

@@ -182,7 +182,7 @@ class Question:
         classifier = as_classifier(model)
         given = None if domain is None else as_domain(domain)
         records = table_of(classifier, X, given.features if given else ())
-        positions = sensitive_positions(records, sensitive)
+        positions = records.positions("sensitive", sensitive)
         names = [records.names[p] for p in positions]
         if given is None and any(records.column(p).dtype == bool for p in positions):
             raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
@@ -335,21 +335,6 @@ def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> l
     costs += [CHECKED] if is_brought(release) else []
     costs += [own.taken] if isinstance(own := unwrapped(release), DensityMechanism) else []
     return costs + stand_ins(release, features, explicit="k=" in name or "quantise=" in name)
-
-
-def sensitive_positions(records: Records, sensitive: str | int | Sequence[str | int]) -> tuple[int, ...]:
-    """Return where the named columns stand among the records'."""
-    if not isinstance(sensitive, (str, int, np.integer, Iterable)) or (
-        isinstance(sensitive, np.ndarray) and sensitive.ndim != 1
-    ):
-        raise TypeError(f"sensitive must name features, got {short(sensitive)}")
-    chosen = [sensitive] if isinstance(sensitive, (str, int, np.integer)) else list(sensitive)
-    if not chosen:
-        raise ValueError("sensitive is empty; name at least one feature that users perturb")
-    positions = tuple(records.position(column) for column in chosen)
-    if len(set(positions)) < len(positions):
-        raise ValueError(f"sensitive names a feature twice: {', '.join(map(str, chosen))}; list each once")
-    return positions
 
 
 def epsilon_grid(epsilons: ArrayLike) -> Floats:

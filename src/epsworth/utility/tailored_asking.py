@@ -23,7 +23,6 @@ from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
 from epsworth.utility.engines.checkpoint import digest_of_model
 from epsworth.utility.labels import answer, true_labels
-from epsworth.utility.question import sensitive_positions
 
 Classifiers = Sequence[Any] | Mapping[Any, float]
 
@@ -56,7 +55,7 @@ def asking_of(
     every = tuple(as_classifier(one) for one in (model, *given))
     ranges = None if domain is None else as_domain(domain)
     records = table_of(every[0], X, ranges.features if ranges else ())
-    positions = tuple(sorted(sensitive_positions(records, sensitive)))  # as the copy's inputs stand
+    positions = tuple(sorted(records.positions("sensitive", sensitive)))  # as the copy's inputs stand
     parts = Parts.of(len(records), holdout, rng)
     known = records.part(parts.known)
     grids = grids_of(known, positions, ranges, missing, outside)

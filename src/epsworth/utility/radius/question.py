@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -258,20 +258,7 @@ def _steady_label(asked: Asked) -> Any:
 
 
 def _positions(records: Records, features: str | int | Sequence[str | int] | None) -> tuple[int, ...]:
-    if features is None:
-        return tuple(range(len(records.names)))
-    if not isinstance(features, (str, int, np.integer, Iterable)) or getattr(features, "ndim", None) == 0:
-        raise TypeError(f"features must name columns, got {short(features)}")
-    chosen = [features] if isinstance(features, (str, int, np.integer)) else list(features)
-    if not chosen:
-        raise ValueError("features is empty; name at least one feature that moves, or leave it out to move all")
-    try:
-        positions = tuple(records.position(column) for column in chosen)
-    except ValueError as error:
-        raise ValueError(str(error).replace("sensitive", "features", 1)) from None
-    if len(set(positions)) < len(positions):
-        raise ValueError(f"features names a feature twice: {', '.join(map(str, chosen))}; list each once")
-    return positions
+    return tuple(range(len(records.names))) if features is None else records.positions("features", features)
 
 
 def points_of(records: Records, positions: tuple[int, ...], first: int | None = 0) -> Floats:
