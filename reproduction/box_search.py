@@ -21,7 +21,7 @@ from epsworth.utility.engines.coin import revealing, with_coin
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question, ask
+from epsworth.utility.question import Question
 
 OMEGA, TAU = 0.05, 0.01
 TESTS = 7  # per radius and per side
@@ -46,7 +46,7 @@ def claims_of_boxes(model: Any, X: Any, *, rng: int, domain: Any = None, **asked
     rng : int
         Seed of the points that are tried.
     """
-    question = ask(model, X, domain=domain, y=None, per="feature", **asked)
+    question = Question.of(model, X, domain=domain, y=None, per="feature", **asked)
     if any(not release.mechanisms for row in question.releases for release in row):
         raise ValueError("the published search knows no label_rr; leave it out")
     random = np.random.default_rng(rng)
