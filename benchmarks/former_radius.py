@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.pipeline import ShortCuts
+from epsworth.classifiers.structure import tree_model
 from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.radius.question import Asked, ask
 from epsworth.utility.radius.sampled import nearest_flip

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError, load_model
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.structure import tree_model
 from epsworth.records import as_records
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid

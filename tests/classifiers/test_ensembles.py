@@ -32,9 +32,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.flat import TreeModel, in_doubles
-from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sums, Votes
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.link_functions import Average, Largest, Pairs, Stacked, Sums, Votes
+from epsworth.classifiers.structure import tree_reading
+from epsworth.classifiers.trees import TreeModel, in_doubles
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.question import ask
 from readings import said

@@ -12,9 +12,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.layers import Network
-from epsworth.classifiers.modules import module_network
-from epsworth.classifiers.networks import network_model
+from epsworth.classifiers.frameworks import module_network
+from epsworth.classifiers.networks import Network
+from epsworth.classifiers.structure import network_model
 from epsworth.utility.engines.propagation import NetworkBoxes
 from readings import said
 

@@ -10,9 +10,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.networks import network_model
-from epsworth.classifiers.reading import beside
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.reading import adjacent_floats
+from epsworth.classifiers.structure import network_model, tree_model
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed; it is in the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed; it is in the extra 'onnx'")
@@ -95,7 +94,7 @@ ENSEMBLES = {
 
 def beside_thresholds(model, rng, count=20_000):
     """Return records on the thresholds of a model, and an ulp beside them."""
-    thresholds = beside(np.unique(model.threshold[model.left >= 0]).astype(np.float32)).astype(np.float64)
+    thresholds = adjacent_floats(np.unique(model.threshold[model.left >= 0]).astype(np.float32)).astype(np.float64)
     return np.where(
         rng.uniform(size=(count, 4)) < 0.5, rng.choice(thresholds, (count, 4)), rng.choice(IRIS, count)[:, :4]
     )

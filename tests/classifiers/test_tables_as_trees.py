@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.reading import beside
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.reading import adjacent_floats
+from epsworth.classifiers.structure import tree_reading
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -56,7 +56,7 @@ def assert_read(model, gaps):
     for j in range(4):
         ordinary = np.abs(read.threshold) < 1e30  # others part missing values from all others
         own = np.unique(read.threshold[(read.feature == j) & ordinary]).astype(read.dtype)
-        values = np.concatenate([beside(own), IRIS[:, j], [np.nan] * gaps])
+        values = np.concatenate([adjacent_floats(own), IRIS[:, j], [np.nan] * gaps])
         points[:, j] = rng.choice(values, len(points))
     labels, clear = read.labels(points)
     np.testing.assert_array_equal(labels[clear], ew.as_classifier(model).labels(points)[clear])

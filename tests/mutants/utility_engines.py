@@ -168,7 +168,7 @@ def subclasses_answer_as_their_library(original):
 
 
 @mutant(
-    "epsworth.classifiers.steadiness.check_alone",
+    "epsworth.classifiers.steadiness.check_batch_invariance",
     claim="a classifier whose labels depend on the other rows of a batch is refused",
     test="tests/classifiers/test_steadiness.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
 )

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.bounds import Interval, Risk
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.structure import tree_model
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for

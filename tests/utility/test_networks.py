@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
 import epsworth as ew
-from epsworth.classifiers.layers import LOGISTIC, TANH, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.preprocessing import preprocessing_before
-from epsworth.classifiers.steadiness import ALONE
+from epsworth.classifiers.answers import ALONE
+from epsworth.classifiers.networks import DOUBLE, LOGISTIC, TANH, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.pipeline import preprocessing_before
+from epsworth.classifiers.structure import network_behind
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.question import ASKED_AGAIN, ask
 from readings import said

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.structure import tree_model
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.partition import Sweep
 from epsworth.utility.question import ask

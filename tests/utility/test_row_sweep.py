@@ -26,8 +26,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.flat import LEAF
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.structure import tree_model
+from epsworth.classifiers.trees import LEAF
 from epsworth.utility.engines import loops, row_sweep
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, agreement, mass_error

@@ -28,8 +28,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.classifiers.scalers import opened
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.pipeline import View, viewed
+from epsworth.classifiers.reading import opened
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
 from epsworth.utility.quantities import Bounds

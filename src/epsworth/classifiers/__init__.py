@@ -10,8 +10,8 @@
 ``fingerprints``  which classifier a copy was made of, by its answers
 """
 
-from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
+from epsworth.classifiers.answers import ClassifierError, Labels
+from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.classifiers.model_files import load_model
 
 __all__ = ["Classifier", "ClassifierError", "Labels", "as_classifier", "load_model"]

@@ -13,10 +13,14 @@ refused, as soon as
 What counts is everything that was answered since the model was wrapped, not one batch: half points such as 0.5, 1.5
 and 2.5 remain labels, and a few records cannot hide a score.  Whole scores that take few values, such as percentages
 rounded to 0, 1, .., 99, cannot be told from labels: declare classes to have them refused.
+
+
+A record must get the same label every time, whatever is asked about together with it: checked by asking.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -24,6 +28,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from epsworth.records import Indices
+
+Labels = NDArray[Any]
 
 MOST_BROKEN = 16  # different broken numbers that may still be the names of classes
 MOST_WHOLE = 100  # different whole numbers that may
@@ -46,18 +54,22 @@ class ClassifierError(ValueError):
     """
 
 
+class NondeterministicError(ClassifierError):
+    """The classifier gave one record two labels."""
+
+
 @dataclass(eq=False)
-class Answered:
+class AnswerHistory:
     """The different numbers that a classifier without declared classes answered so far.
 
-    ``many``: whole ones are known to number something, such as clusters, however many they are.
+    ``numbering``: whole ones are known to number something, such as clusters, however many they are.
     """
 
     broken: set[float] = field(default_factory=set)
     whole: set[float] = field(default_factory=set)
-    many: bool = False
+    numbering: bool = False
 
-    def checked(self, name: str, found: NDArray[Any], classes: tuple[Any, ...] | None, *, column: bool) -> None:
+    def check(self, name: str, found: NDArray[Any], classes: tuple[Any, ...] | None, *, column: bool) -> None:
         """Refuse answers that are none of the classes, or look like scores, given those before."""
         if found.dtype.kind == "c" or (
             found.dtype == object and any(isinstance(v, (complex, np.complexfloating)) for v in found)
@@ -77,7 +89,7 @@ class Answered:
             self.settle(name)
         if len(self.broken) > MOST_BROKEN:
             raise _scores(name, f"more than {MOST_BROKEN} different broken numbers")
-        if len(self.whole) > MOST_WHOLE and not self.many:
+        if len(self.whole) > MOST_WHOLE and not self.numbering:
             raise _scores(name, f"more than {MOST_WHOLE} different whole numbers")
 
     @property
@@ -134,3 +146,51 @@ def _scores(name: str, what: str) -> ClassifierError:
         f"{name} answered {what}; these look like scores: return labels, such as scores > 0.5, "
         "or declare numbers that are labels by Classifier(name, answer, classes=...)"
     )
+
+
+ALONE = 3  # rows of a batch that are asked about once more, each by itself
+REPEATS = 3  # of a whole batch, to tell chance from dependence on the other rows
+
+
+def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: Labels, what: str, needs: str) -> int:
+    """Ask about some rows of a batch alone, refuse other labels than the batch's; return how many were asked about.
+
+    Parameters
+    ----------
+    ask : callable
+        From rows of the batch to their labels.
+    labels : ndarray
+        Those that the whole batch got.
+    """
+    if len(labels) < 2:
+        return 0  # that was alone
+    rows = _different(labels)
+    for row in rows:
+        if ask(np.array([row]))[0] != labels[row]:
+            raise nondeterminism(name, lambda: ask(np.arange(len(labels))), labels, what, needs)
+    return len(rows)
+
+
+def nondeterminism(
+    name: str, repeat: Callable[[], Labels], labels: Labels, what: str, needs: str
+) -> NondeterministicError:
+    """Return why a record had two labels: by chance, where the same batch gets others when it is asked about again.
+
+    Else the other rows of the batch had a say: in what is computed, or only in how it is rounded next to a tie.
+    """
+    told = f"{name} gives different labels for the same {what}"
+    if all(np.array_equal(repeat(), labels) for _ in range(REPEATS)):
+        return NondeterministicError(
+            f"{told}, alone and among others: its answer depends on the other rows of the batch, or on rounding next "
+            f"to a tie; {needs} needs a classifier that answers every row by itself"
+        )
+    return NondeterministicError(f"{told}; {needs} needs a deterministic classifier: fix its seed")
+
+
+def _different(labels: Labels) -> list[int]:
+    """Return a few rows, of different labels as far as there are some: what a batch has to differ by shows there."""
+    first: dict[object, int] = {}
+    for row, label in enumerate(labels.tolist()):
+        first.setdefault(label, row)
+    rows = list(first.values())[:ALONE]
+    return rows + [row for row in range(len(labels)) if row not in rows][: ALONE - len(rows)]

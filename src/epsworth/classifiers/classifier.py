@@ -8,29 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epsworth.classifiers.answers import Answered, ClassifierError
+from epsworth.classifiers.answers import AnswerHistory, ClassifierError, Labels
 from epsworth.classifiers.boosters import booster_classifier
-from epsworth.classifiers.forests import forest_answer
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.levels import CodedPredict, coded
-from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
-from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
-from epsworth.classifiers.other_networks import (
-    SkorchAnswer,
+from epsworth.classifiers.frameworks import (
+    SkorchPredict,
+    TorchPredict,
     argmax_module,
+    check_module,
     exported_answer,
     is_exported,
     is_keras,
+    is_module,
     is_skorch,
     keras_answer,
+    known_shape,
 )
-from epsworth.classifiers.scalers import Predict, steps_of
-
-Labels = NDArray[Any]
-
-COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
+from epsworth.classifiers.levels import CodedPredict, coded
+from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
+from epsworth.classifiers.reading import COMPONENTS, Predict, known_labels, library_class, steps_of
+from epsworth.classifiers.sklearn_trees import forest_answer
 
 NUMBERS = ("coef_", "intercept_", "theta_", "var_", "means_", "centroids_", "cluster_centers_", "mean_", "scale_")
 
@@ -73,12 +70,12 @@ class Classifier:
     count: int | None = None
     classes: tuple[Any, ...] | None = None
     model: Any = None
-    answered: Answered = field(default_factory=Answered, init=False, repr=False, compare=False)
+    history: AnswerHistory = field(default_factory=AnswerHistory, init=False, repr=False, compare=False)
 
     @property
     def inside(self) -> Any:
         """The model, for engines that look inside; None where something else than the model itself answers."""
-        asks = isinstance(self.answer, (Predict, Answering)) and self.answer.model is self.model
+        asks = isinstance(self.answer, (Predict, TorchPredict)) and self.answer.model is self.model
         return self.model if asks else None
 
     @property
@@ -102,8 +99,8 @@ class Classifier:
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
         if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
             raise ClassifierError(f"{self.name} answered None instead of a label")
-        if not isinstance(self.answer, Answering):  # which answers places of logits, and checks these
-            self.answered.checked(self.name, found, self.classes, column=column)
+        if not isinstance(self.answer, TorchPredict):  # which answers places of logits, and checks these
+            self.history.check(self.name, found, self.classes, column=column)
         return found
 
 
@@ -141,7 +138,7 @@ def as_classifier(model: Any) -> Classifier:
     found = _from_network(model)
     if found is not None:
         return found
-    if kind_of(model) == "Booster":
+    if library_class(model) == "Booster":
         return _from_estimator(booster_classifier(model))
     if hasattr(model, "predict"):
         return _from_estimator(model)
@@ -171,17 +168,17 @@ def _from_network(model: Any) -> Classifier | None:
     if is_module(model):
         check_module(model)
         count, classes = known_shape(model)
-        return Classifier(f"torch {name}", Answering(model), count=count, classes=classes, model=model)
+        return Classifier(f"torch {name}", TorchPredict(model), count=count, classes=classes, model=model)
     if is_exported(model):
         exported = exported_answer(model)
         return Classifier(f"torch {name}", exported, model=exported.model)
     if is_skorch(model) and hasattr(model, "module_"):
         module = argmax_module(model)
         if module is None:
-            return Classifier(f"skorch {name}", SkorchAnswer(model), classes=tuple(range(len(model.classes_))))
+            return Classifier(f"skorch {name}", SkorchPredict(model), classes=tuple(range(len(model.classes_))))
         check_module(module)
         count, classes = known_shape(module)
-        return Classifier(f"skorch {name}", Answering(module), count=count, classes=classes, model=module)
+        return Classifier(f"skorch {name}", TorchPredict(module), count=count, classes=classes, model=module)
     if is_onnx(model):
         graph = onnx_answer(model)
         inputs = graph.inputs
@@ -224,17 +221,8 @@ def _from_estimator(model: Any) -> Classifier:
         classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )
-    found.answered.many = _numbers_clusters(model)
+    found.history.numbering = _numbers_clusters(model)
     return found
-
-
-def known_labels(model: Any) -> Labels | None:
-    """Return the labels that a fitted estimator or pipeline can give, in the order of its scores; None if unknown."""
-    classes, last = getattr(model, "classes_", None), steps_of(model)[0]
-    if isinstance(classes, np.ndarray):
-        return classes if classes.ndim == 1 else None
-    counted = COMPONENTS.get(kind_of(last) or "") if last is model or kind_of(model) == "Pipeline" else None
-    return None if counted is None else np.arange(len(getattr(last, counted)))
 
 
 def _numbers_clusters(model: Any) -> bool:
@@ -245,7 +233,7 @@ def _numbers_clusters(model: Any) -> bool:
 
 def _check_precision(estimator: Any) -> None:
     """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
-    name = kind_of(estimator) or ""
+    name = library_class(estimator) or ""
     if COMPONENTS.get(name) == "cluster_centers_" and estimator.cluster_centers_.dtype != np.float64:
         raise ValueError(
             f"the {name} was fitted in single precision and cannot answer records in double precision, "

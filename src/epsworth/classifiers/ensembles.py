@@ -1,4 +1,6 @@
-"""Ensembles of trees, and what else decides by the answers of classifiers that were read.
+"""What was read of a classifier that may be a member of another: its trees, and what it answers beside labels.
+
+Ensembles of trees, and what else decides by the answers of classifiers that were read.
 
 Where labels follow from weighted sums of leaves, an ensemble is read as a sum of trees, which every engine takes.
 Where members answer by themselves first (votes, probabilities of boosting, several calibrators), their sums are kept
@@ -8,21 +10,14 @@ side by side: on a cell between all thresholds all of them are constant, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
-from epsworth.classifiers.branches import Chosen
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import LINEAR, UNKNOWN, argmax_rule, calibration, held, threshold_rule
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.members import NO_TREES, Choice, Member, Read, added_up, cut_off, together
-from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.responses import (
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.link_functions import (
     AtLeast,
     Average,
     Largest,
@@ -34,9 +29,128 @@ from epsworth.classifiers.responses import (
     Stacked,
     Sums,
     Votes,
+    slices,
 )
-from epsworth.classifiers.scalers import dense, steps_of
+from epsworth.classifiers.pipeline import Chosen, after, parallel_preprocessing
+from epsworth.classifiers.reading import Unsupported, dense, leading, library_class, steps_of
 from epsworth.classifiers.sklearn_trees import genuine_trees
+from epsworth.classifiers.thresholds import (
+    LINEAR,
+    UNKNOWN,
+    Answers,
+    Rule,
+    argmax_rule,
+    calibration,
+    change_of,
+    held,
+    threshold_rule,
+)
+from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.trees import LEAF, Decision, TreeModel, stack_trees
+
+NO_TREES = "the classifier is not a supported tree model"
+MOST_SUMS = 64  # beside each other, on every cell
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member(Answers):
+    """A classifier that was read.
+
+    Attributes
+    ----------
+    trees : TreeModel
+        Its labels; features are columns of ``trees.before``, which knows them as functions of the records' columns.
+    probabilities, scores : Response or None
+        What ``predict_proba`` and ``decision_function`` answer, where that is known.
+    raw : TreeModel, optional
+        Whose sums these answer from, where not those of `trees`.
+    """
+
+    trees: TreeModel
+    raw: TreeModel | None = None
+
+    @property
+    def sums(self) -> TreeModel:
+        """The trees from whose sums the responses follow."""
+        return self.trees if self.raw is None else self.raw
+
+    def behind(self, steps: Sequence[Any]) -> Member:
+        """Return the same classifier with steps put in front, whose effect its columns tell already."""
+        trees, raw = (m and replace(m, before=after(steps, m.before)) for m in (self.trees, self.raw))
+        assert trees is not None
+        return replace(self, trees=trees, raw=raw)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The labels of a model from its sums, as `Votes` asks for them."""
+
+    decision: Decision | None
+
+    def __call__(self, sums: Floats, slack: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the places of its labels, and where they are clear."""
+        if self.decision is not None:
+            return self.decision(sums)
+        places, lead = leading(sums)
+        return places, np.asarray(lead >= slack.max())
+
+
+Read = Callable[[Any, Columns], Member]
+
+
+def stack_members(trees: Sequence[TreeModel]) -> tuple[TreeModel, list[slice], Floats]:
+    """Return the trees of all as one model, where the sums of each stand, and the slack of every sum."""
+    widths = [model.values.shape[1] for model in trees]
+    if sum(widths) > MOST_SUMS:
+        raise Unsupported(f"its members hold more than {MOST_SUMS} scores together")
+    slack = np.concatenate([np.full(width, model.slack) for width, model in zip(widths, trees, strict=True)])
+    return stack_trees(_on_common_columns(trees)), slices(widths), slack
+
+
+def weighted_sum(trees: Sequence[TreeModel], weights: Floats) -> TreeModel:
+    """Return the weighted sum of the trees' sums as one model; of equal classes, in the same order."""
+    trees = _on_common_columns(trees)
+    joined, width = stack_trees(trees), trees[0].values.shape[1]
+    at = slices([width] * len(trees))
+    values = np.sum([w * joined.values[:, here] for w, here in zip(weights, at, strict=True)], axis=0)
+    offset = np.sum([w * joined.offset[here] for w, here in zip(weights, at, strict=True)], axis=0)
+    slack = sum(abs(w) * model.slack for w, model in zip(weights, trees, strict=True))
+    return replace(joined, values=values, offset=offset, tie=float(slack) / len(joined.roots))
+
+
+def _on_common_columns(trees: Sequence[TreeModel]) -> list[TreeModel]:
+    """Return the models with features of what stands before all of them, side by side."""
+    before = parallel_preprocessing([model.before for model in trees])
+    if not before.steps:
+        return [replace(model, before=before) for model in trees]
+    starts = np.cumsum([0, *(len(model.before.columns) for model in trees)])
+    return [
+        replace(m, before=before, feature=np.where(m.left == LEAF, LEAF, m.feature + s))
+        for m, s in zip(trees, starts, strict=False)
+    ]
+
+
+def cut_off(trees: TreeModel, rule: Rule) -> TreeModel | None:
+    """Return trees of a single sum whose labels follow from a rule; None for several sums.
+
+    What lies in the bracket of the one change is left to the classifier.
+    """
+    if trees.decision is not None or trees.values.shape[1] != 1:
+        return None
+    sign, middle, room = change_of(rule, trees.slack + float(_reach(trees) + abs(trees.offset[0])))
+    return replace(
+        trees,
+        values=sign * trees.values,
+        offset=sign * trees.offset - middle,
+        tie=trees.tie + room / len(trees.roots),
+        classes=trees.classes[list(rule.places)],
+    )
+
+
+def _reach(trees: TreeModel) -> float:
+    """Bound the size of the sums."""
+    return float(np.maximum.reduceat(np.abs(trees.values[:, 0]), trees.roots).sum())
+
 
 UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"
 SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
@@ -77,7 +191,7 @@ def voting(model: Any, given: Columns, read: Read) -> Member:
 
 
 def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member:
-    found = together([one.trees for one in members])
+    found = stack_members([one.trees for one in members])
     trees, places, slack = found
     votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
     decision = Largest(Average(tuple(votes), weights), slack)
@@ -103,10 +217,10 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
             w / response.trees for w, response in zip(weights, responses, strict=True) if isinstance(response, Shares)
         ]
         total = float(weights.sum())
-        trees = added_up([one.sums for one in members], np.array(scale) / total)
+        trees = weighted_sum([one.sums for one in members], np.array(scale) / total)
         return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
     known = [response for response in responses if response is not None]
-    found = together([one.sums for one in members])
+    found = stack_members([one.sums for one in members])
     if len(known) < len(members):
         raise Unsupported(f"the probabilities of a member of the ensemble are {UNKNOWN}")
     trees, places, slack = found
@@ -127,7 +241,7 @@ def bagging(model: Any, given: Columns, read: Read) -> Member:
         one = _of_all_columns(one, columns, given)
         members.append(_spread(one, width))
     scale = np.array([1 / one.probabilities.trees for one in members if isinstance(one.probabilities, Shares)])
-    trees = added_up([one.sums for one in members], scale / len(members))
+    trees = weighted_sum([one.sums for one in members], scale / len(members))
     return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
 
 
@@ -176,7 +290,7 @@ def ada_boost(model: Any, given: Columns, read: Read) -> Member:
         for one, tree in zip(members, last, strict=True)
     ]
     factor = 2.0 if len(classes) == 2 else 1.0
-    found = added_up(trees, factor * weights[: len(members)] / weights.sum())
+    found = weighted_sum(trees, factor * weights[: len(members)] / weights.sum())
     found = replace(found, classes=np.asarray(classes))
     slope = 1.0 if len(classes) == 2 else 1 / (len(classes) - 1)
     return Member(trees=found, probabilities=Logistic(slope), scores=Sums())
@@ -213,7 +327,7 @@ def one_vs_rest(model: Any, given: Columns, read: Read) -> Member:
         raise Unsupported("the OneVsRestClassifier does not choose one of several classes")
     members = read_all(model.estimators_, given, read, alike=True)
     known = _confidences(model, members)
-    found = together([one.sums for one in members])
+    found = stack_members([one.sums for one in members])
     trees, places, slack = found
     if all(isinstance(response, Sums) for response in known):
         return Member(trees=replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
@@ -230,7 +344,7 @@ def one_vs_one(model: Any, given: Columns, read: Read) -> Member:
     known = _confidences(model, members)
     if not all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members):
         raise Unsupported(UNKNOWN_SCORES)
-    found = together([one.trees for one in _given_arrays(members, given)])
+    found = stack_members([one.trees for one in _given_arrays(members, given)])
     trees, places, slack = found
     votes = [Votes(Choice(one.trees.decision), 2) for one in members]
     decision = Largest(Pairs(tuple(zip(known, votes, places, strict=True)), len(classes)), slack)
@@ -240,7 +354,7 @@ def one_vs_one(model: Any, given: Columns, read: Read) -> Member:
 def stacking(model: Any, given: Columns, read: Read) -> Member:
     """Read a `StackingClassifier` whose last step is linear in the probabilities, or scores, of its members."""
     last, classes = model.final_estimator_, np.asarray(model.classes_)
-    linear = kind_of(last) in LINEAR and hasattr(last, "coef_")
+    linear = library_class(last) in LINEAR and hasattr(last, "coef_")
     if not linear or model.passthrough or last.classes_.tolist() != list(range(len(classes))):
         raise Unsupported("the last step of the StackingClassifier is not linear in its members' probabilities alone")
     members = read_all(model.estimators_, given, read)
@@ -254,7 +368,7 @@ def stacking(model: Any, given: Columns, read: Read) -> Member:
     widths = [_columns_of(method, n, classes) for method, n in zip(model.stack_method_, counts, strict=True)]
     if min(counts) < 2 or (len(classes) == 2 < max(counts)) or sum(widths) != weights.shape[1]:
         raise Unsupported("a member of the ensemble knows other classes")
-    found = together([one.sums for one in members])
+    found = stack_members([one.sums for one in members])
     trees, places, slack = found
     scores = Stacked(tuple(zip(responses, places, strict=True)), weights, np.atleast_1d(last.intercept_))
     decision = AtLeast(scores, 0, 0.0, (0, 1), slack) if len(classes) == 2 else Largest(scores, slack)
@@ -282,7 +396,7 @@ def calibrated(model: Any, given: Columns, read: Read) -> Member:
             return Member(
                 trees=replace(cut, classes=np.asarray(model.classes_)), probabilities=found[0], raw=members[0].sums
             )
-    beside = together([one.sums for one in members])
+    beside = stack_members([one.sums for one in members])
     trees, places, slack = beside
     average = Average(tuple(zip(found, places, strict=True)), np.full(len(found), 1 / len(found)))
     decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))

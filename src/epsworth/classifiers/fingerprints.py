@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
+from epsworth.classifiers.answers import Labels
+from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.extras import needed
 from epsworth.records import Records
 from epsworth.space import Feature

@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from epsworth.classifiers.classifier import Classifier
-from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.frameworks import KerasPredict, SkorchPredict, TorchPredict
 from epsworth.classifiers.levels import XGBOOST, CodedPredict
-from epsworth.classifiers.modules import Answering
-from epsworth.classifiers.onnx_models import OnnxAnswer
-from epsworth.classifiers.other_networks import KerasAnswer, SkorchAnswer
-from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import delegate, steps_of
+from epsworth.classifiers.onnx_models import OnnxPredict
+from epsworth.classifiers.reading import UNREADABLE, delegate, library_class, steps_of
 from epsworth.records import Records, as_records
 from epsworth.space import Feature
 from epsworth.tables import COMPUTED
@@ -26,7 +23,7 @@ KEEPS_COLUMNS = (  # hand on every column, and no other
     "SimpleImputer", "FunctionTransformer", "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "str",
 )  # fmt: skip
 HOLDERS = ("estimator_", "_preprocessor", "estimators_", "calibrated_classifiers_")
-NUMBERS_ALONE = (Answering, KerasAnswer, SkorchAnswer)
+NUMBERS_ALONE = (TorchPredict, KerasPredict, SkorchPredict)
 TEXTS = "tensor(string)"
 
 
@@ -51,7 +48,7 @@ def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
     """
     if (declared := getattr(classifier.model, "declared_columns", None)) is not None:
         return dict(declared)
-    if isinstance(classifier.answer, OnnxAnswer):
+    if isinstance(classifier.answer, OnnxPredict):
         inputs = {one.name: "text" if one.type == TEXTS else COMPUTED for one in classifier.answer.inputs}
         return dict.fromkeys(names, *inputs.values()) if len(inputs) == 1 else dict(inputs)
     if isinstance(classifier.answer, CodedPredict):
@@ -81,9 +78,9 @@ def columns_read(classifier: Classifier, names: Sequence[str]) -> tuple[str, ...
     """
     last, before = steps_of(classifier.model)
     step = before[0] if before else last
-    while kind_of(step) == "Pipeline":
+    while library_class(step) == "Pipeline":
         step = step.steps[0][1]
-    if kind_of(step) != "ColumnTransformer":
+    if library_class(step) != "ColumnTransformer":
         return tuple(names)
     read = {one for _, part, columns in step.transformers_ if part != "drop" for one in _named(columns, names)}
     return tuple(name for name in names if name in read)
@@ -131,7 +128,7 @@ def _of_step(step: Any, names: Names) -> Kinds:
 
 def _numbers_alone(step: Any, names: Names) -> list[str]:
     """Return the columns, where all that a fitted step of a library's own takes are numbers."""
-    kind = kind_of(step)
+    kind = library_class(step)
     if kind is None or kind in KEEPS_COLUMNS or getattr(step, "n_features_in_", None) != len(names):
         return []
     if kind == "CatBoostClassifier":

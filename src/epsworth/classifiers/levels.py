@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import Predict, steps_of
+from epsworth.classifiers.reading import UNREADABLE, Predict, library_class, steps_of
 from epsworth.frames import as_frame, is_categorical
 from epsworth.values import GAPS
 
 if TYPE_CHECKING:
     import narwhals as nw
+
 
 XGBOOST = ("XGBClassifier", "XGBRFClassifier")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -195,7 +194,7 @@ def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
 def coded(model: Any) -> Coded | None:
     """Return the step from tables to what a booster takes; None where it does not say which levels it was fitted on."""
     last, steps = steps_of(model)
-    kind = None if steps else kind_of(last)
+    kind = None if steps else library_class(last)
     try:
         if kind in XGBOOST:
             return xgboost_coded(last)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.scalers import Predict
+from epsworth.classifiers.reading import Predict
 
 NAMED = ("tensor(int64)", "tensor(int32)", "tensor(string)", "tensor(bool)")  # outputs that hold labels
 KINDS: dict[str, Any] = {
@@ -136,7 +136,7 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class OnnxAnswer(Predict):
+class OnnxPredict(Predict):
     """Records -> labels, by one thread, so that the same record has the same label."""
 
     session: Any = None
@@ -211,7 +211,7 @@ def graph_of(model: Any) -> Graph | None:
     return Graph.of(onnx.load(path)) if path and os.path.exists(path) else None
 
 
-def onnx_answer(model: Any) -> OnnxAnswer:
+def onnx_answer(model: Any) -> OnnxPredict:
     """Return the function that answers records with a model's labels; refuse what answers none."""
     try:
         import onnxruntime
@@ -231,7 +231,7 @@ def onnx_answer(model: Any) -> OnnxAnswer:
         except Exception as error:
             raise ValueError(f"onnxruntime cannot run the ONNX model: {str(error).splitlines()[0]}") from None
     _check_inputs(session.get_inputs())
-    return OnnxAnswer(model, session, _output(session.get_outputs(), graph_of(model)))
+    return OnnxPredict(model, session, _output(session.get_outputs(), graph_of(model)))
 
 
 def _check_inputs(inputs: list[Any]) -> None:

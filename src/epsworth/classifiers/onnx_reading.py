@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.networks import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.onnx_models import Graph, attributes, graph_of, onnx_answer
-from epsworth.classifiers.preprocessing import Preprocessing
+from epsworth.classifiers.pipeline import Preprocessing
 from epsworth.classifiers.reading import UNREADABLE, Unsupported
+from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.trees import LEAF, TreeModel
 
 SINGLE = 2.0**-24  # unit roundoff of single precision
 ELEMENTWISE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}

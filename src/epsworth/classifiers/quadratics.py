@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.classifiers.classifier import known_labels
-from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import known_labels, library_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ Parts = tuple[Sequence[Floats], Any, Floats, Floats]  # roots, means, constants,
 
 def quadratic_scores(estimator: Any) -> QuadraticScores | None:
     """Read the scores of a supported estimator; None for other kinds."""
-    reader = READERS.get(kind_of(estimator) or "")
+    reader = READERS.get(library_class(estimator) or "")
     classes = known_labels(estimator)
     if reader is None or classes is None or (found := reader(estimator)) is None:
         return None

@@ -1,13 +1,47 @@
-"""My reading of a model agrees with its ``predict``: asked before anything relies on what was read."""
+"""Whether a model is an object of a library's own class: only then may its inside be read.
+
+What is read is believed only where the model's own labels agree with it (`epsworth.classifiers.reading`).
+
+
+My reading of a model agrees with its ``predict``: asked before anything relies on what was read.
+"""
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
+
+LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "_catboost", "interpret", "torch")
+METHODS = {"predict", "predict_proba", "decision_function", "transform", "forward"}
+
+
+def library_class(model: Any) -> str | None:
+    """Return the name of the library's class that a model is one of; None for a subclass, or another answer.
+
+    Claim: the class is the library's own, not one of its name or made from it, and no method that answers was put in
+    the place of the library's on the object; one that was on the class is found out by asking.
+    """
+    kind: Any = type(model)
+    return _library_class(kind) if METHODS.isdisjoint(getattr(model, "__dict__", ())) else None
+
+
+@cache
+def _library_class(kind: type) -> str | None:
+    module = sys.modules.get(str(kind.__module__))
+    ours = str(kind.__module__).partition(".")[0] in LIBRARIES and getattr(module, kind.__name__, None) is kind
+    return kind.__name__ if ours else None
+
 
 LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
 
@@ -59,7 +93,105 @@ def leading(scores: Floats) -> tuple[NDArray[np.intp], Floats]:
         return np.argmax(both, axis=1), np.asarray(best[:, 1] - best[:, 0])
 
 
-def beside(thresholds: NDArray[Any]) -> NDArray[Any]:
+def adjacent_floats(thresholds: NDArray[Any]) -> NDArray[Any]:
     """Return thresholds and their neighbours among numbers of their precision: a wrong comparison shows there."""
     low, high = (np.nextafter(thresholds, thresholds.dtype.type(end)) for end in (-np.inf, np.inf))
     return np.concatenate([low, thresholds, high])
+
+
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+
+
+@contextmanager
+def ignoring_names() -> Iterator[None]:
+    """Silence scikit-learn's remark that arrays carry no names, or frames carry some: positions are checked."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X (does not have valid|has) feature names")
+        yield
+
+
+@dataclass(frozen=True, eq=False)
+class Predict:
+    """Ask a model's own ``predict``, whether the records carry names or not."""
+
+    model: Any
+
+    def __call__(self, records: Any) -> Any:
+        """Return what the model predicts: scikit-learn does not know the columns of Arrow's tables by name."""
+        if hasattr(records, "column_names") and find_spec("polars") and type(self.model).__module__[:8] == "sklearn.":
+            import narwhals as nw
+
+            records = nw.from_native(records, eager_only=True).to_polars()
+        with ignoring_names():
+            return self.model.predict(records)
+
+
+def delegate(model: Any) -> Any | None:
+    """Return the estimator that answers in a model's place: the best one of a search, or a frozen one."""
+    kind = library_class(model)
+    if kind in SEARCHES:
+        return getattr(model, "best_estimator_", None)
+    return model.estimator if kind == "FrozenEstimator" else None
+
+
+def steps_of(model: Any, *, nested: bool = True) -> tuple[Any, list[Any]]:
+    """Return the estimator at the end of a pipeline and the steps before it that do something.
+
+    ``nested``: also of what answers in its place (`delegate`), and of pipelines within pipelines.
+    """
+    if nested and (inner := delegate(model)) is not None:
+        return steps_of(inner)
+    steps = getattr(model, "steps", None)
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or not all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+    ):
+        return model, []
+    *before, (_, last) = steps
+    own = [step for _, step in before if step is not None and step != "passthrough"]
+    if not nested:
+        return last, own
+    last, inner = steps_of(last)
+    return last, [*own, *inner]
+
+
+def opened(model: Any) -> tuple[Any, str, list[Any]] | None:
+    """Return the estimator at the end of a pipeline, its kind, and the steps before it, of whatever kind.
+
+    Searches and frozen estimators answer as what they hold, at any depth.  None where a layer answers by other code
+    than its library's (`library_class`), or where two classes have the same label.
+    """
+    estimator, steps = model, list[Any]()
+    while True:
+        kind = library_class(estimator)
+        inner = delegate(estimator)
+        if kind == "Pipeline":
+            inner, before = steps_of(estimator, nested=False)
+            steps += before
+        if kind is None or inner is estimator:
+            return None
+        if inner is None:
+            break
+        estimator = inner
+    labels = getattr(estimator, "classes_", None)
+    if isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size:
+        return None
+    return estimator, kind, steps
+
+
+def dense(coefficients: Any) -> Floats:
+    """Return coefficients as an array; ``sparsify`` makes them a sparse matrix."""
+    return np.asarray(coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients, dtype=np.float64)
+
+
+COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
+
+
+def known_labels(model: Any) -> NDArray[Any] | None:
+    """Return the labels that a fitted estimator or pipeline can give, in the order of its scores; None if unknown."""
+    classes, last = getattr(model, "classes_", None), steps_of(model)[0]
+    if isinstance(classes, np.ndarray):
+        return classes if classes.ndim == 1 else None
+    counted = COMPONENTS.get(library_class(last) or "") if last is model or library_class(model) == "Pipeline" else None
+    return None if counted is None else np.arange(len(getattr(last, counted)))

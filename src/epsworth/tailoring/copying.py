@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.classifier import as_classifier, known_labels
-from epsworth.classifiers.flat import TreeModel
-from epsworth.classifiers.layers import LARGE
-from epsworth.classifiers.networks import DOUBLE
-from epsworth.classifiers.reading import Unsupported, answers_as_read, unlike
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.classifier import as_classifier
+from epsworth.classifiers.networks import DOUBLE, LARGE
+from epsworth.classifiers.reading import Unsupported, answers_as_read, known_labels, unlike
+from epsworth.classifiers.structure import tree_reading
+from epsworth.classifiers.trees import TreeModel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
 from epsworth.release.grids import Grid

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.structure import tree_reading
+from epsworth.classifiers.trees import TreeModel
 from epsworth.records import Records
 from epsworth.release.copies import EXACT, LEAF, Indices, Trees
 from epsworth.release.grids import Grid

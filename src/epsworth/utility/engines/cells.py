@@ -19,15 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import TreeModel
-from epsworth.classifiers.members import NO_TREES
-from epsworth.classifiers.preprocessing import Through, as_array
-from epsworth.classifiers.reading import Unsupported, unlike
+from epsworth.classifiers.ensembles import NO_TREES
+from epsworth.classifiers.pipeline import BY_BATCH, ShortCuts, Through, as_array
+from epsworth.classifiers.reading import Predict, Unsupported, steps_of, unlike
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
-from epsworth.classifiers.scalers import Predict, steps_of
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_reading
-from epsworth.classifiers.views import BY_BATCH
+from epsworth.classifiers.structure import tree_reading
+from epsworth.classifiers.trees import TreeModel
 from epsworth.parallel import in_sequence
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (

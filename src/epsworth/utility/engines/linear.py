@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
-from epsworth.classifiers.layers import OVERFLOWS
+from epsworth.classifiers.networks import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network
-from epsworth.classifiers.reading import Unsupported, leading, unlike
-from epsworth.classifiers.scalers import dense, ignoring_names
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.pipeline import View, viewed
+from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
+from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
 from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.preprocessing import Through
+from epsworth.classifiers.pipeline import Through
+from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.records import Indices
 from epsworth.search import last_passing_by_many
 from epsworth.utility.engines.row_sweep import compiled

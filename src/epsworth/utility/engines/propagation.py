@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
-from epsworth.classifiers.networks import DOUBLE, network_behind
+from epsworth.classifiers.networks import DOUBLE, LARGE, OVERFLOWS, Activation, Affine, Network
+from epsworth.classifiers.pipeline import View, viewed
 from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.structure import network_behind
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
 from epsworth.utility.engines.contraction import LawsOverEpsilon, stays_in_range

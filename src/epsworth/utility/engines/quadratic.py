@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
+from epsworth.classifiers.pipeline import View, viewed
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
-from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.classifiers.scalers import opened
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.reading import Unsupported, opened, unlike
 from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.layers import Affine, Network, Rectifier
-from epsworth.classifiers.networks import network_model
+from epsworth.classifiers.networks import Affine, Network, Rectifier
 from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.structure import network_model
 from epsworth.utility.pace import Stopped
 from epsworth.utility.radius.question import Asked, Found, Inside
 from epsworth.utility.radius.sampled import SHELLS, first_flip, scale, walk

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.pipeline import ShortCuts
+from epsworth.classifiers.structure import tree_model
+from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.rounding import down, up
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.bracket import Witness

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.reading import beside
+from epsworth.classifiers.reading import adjacent_floats
 
 ROUNDING = 1e-12  # of probabilities in double precision, far above what few operations can be off by
 SINGLE_ROUNDING = 1e-6  # in single precision: a few times the spacing below 1, 6e-8
@@ -112,7 +112,7 @@ class Calibrated:
         at = getattr(self.calibrators[0], "X_thresholds_", None)
         if not isinstance(at, np.ndarray) or at.dtype != np.float64:
             return False
-        found = self.calibrators[0].predict(np.sort(beside(at)))
+        found = self.calibrators[0].predict(np.sort(adjacent_floats(at)))
         return bool((np.diff(found) >= 0).all())
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:

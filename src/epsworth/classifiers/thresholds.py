@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.responses import Calibrated, Ends, Logistic, Response, Sums, Turned
-from epsworth.classifiers.scalers import dense, ignoring_names, opened
+from epsworth.classifiers.link_functions import Calibrated, Ends, Logistic, Response, Sums, Turned
+from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, library_class, opened
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 
@@ -112,9 +110,9 @@ def held(model: Any) -> Any:
 
 def threshold_rule(model: Any, one: Answers) -> Rule:
     """Return how a classifier with a threshold decides, given what its estimator answers."""
-    if kind_of(model) == "FixedThresholdClassifier":
+    if library_class(model) == "FixedThresholdClassifier":
         positive, level = model.pos_label, model.threshold
-    elif kind_of(model._curve_scorer) == "_CurveScorer":
+    elif library_class(model._curve_scorer) == "_CurveScorer":
         positive, level = model._curve_scorer._get_pos_label(), model.best_threshold_
     else:
         raise Unsupported("the scorer of the threshold answers by code of its own")
@@ -130,7 +128,9 @@ def threshold_rule(model: Any, one: Answers) -> Rule:
 
 def calibration(part: Any, one: Answers, classes: Any) -> Response:
     """Return what a part of a `CalibratedClassifierCV` answers, given what its estimator does."""
-    if kind_of(part) != "_CalibratedClassifier" or any(kind_of(c) not in CALIBRATORS for c in part.calibrators):
+    if library_class(part) != "_CalibratedClassifier" or any(
+        library_class(c) not in CALIBRATORS for c in part.calibrators
+    ):
         raise Unsupported("a calibrator is neither a sigmoid nor isotonic, or answers by code of its own")
     inner = one.response(part.estimator, CALIBRATED)[1]
     if inner is None:
