@@ -31,14 +31,14 @@ from threadpoolctl import threadpool_limits
 import epsworth as ew
 from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.classifiers.reading import library_class, unlike
-from epsworth.classifiers.structure import network_model, tree_model
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.propagation import bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.question import ask
 from epsworth.utility.radius.question import ask as ask_radius
-from readings import said
+from readings import said, tree_model
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 2: (1, 7)}
@@ -351,4 +351,4 @@ def test_estimators_are_asked_twice_as_functions_are(by):
 
 
 def test_network_models_say_why_they_are_not_read():
-    assert "is not a network" in said(network_model, of_class("network", {"predict": lambda self, X: X}))
+    assert "is not a network" in said(read_network, of_class("network", {"predict": lambda self, X: X}))

@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris
 
 import epsworth as ew
 from epsworth.classifiers.reading import adjacent_floats
-from epsworth.classifiers.structure import network_model, tree_model
+from epsworth.classifiers.structure import read_network
+from readings import tree_model
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed; it is in the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed; it is in the extra 'onnx'")
@@ -206,7 +207,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", [*NETWORKS, "named"])
 def test_layers_are_read_as_the_runtime_answers(name):
     model = with_classes(network_of_classes()) if name == "named" else NETWORKS[name]()
-    found, classifier = network_model(model), ew.as_classifier(model)
+    (found, _), classifier = read_network(model), ew.as_classifier(model)
     records = np.random.default_rng(0).uniform(0, 8, (20_000, 4))
     scores = found.scores(records)
     lead = np.diff(np.sort(scores, axis=1)[:, -2:])[:, 0]
@@ -257,7 +258,7 @@ def test_linear_graphs_are_bracketed_by_the_linear_engines():
 
 def test_rounding_to_single_precision_is_inside_the_bracket():
     """A record on the boundary in exact numbers, which single precision moves."""
-    found = network_model(linear())
+    found, _ = read_network(linear())
     rng = np.random.default_rng(2)
     records = rng.uniform(0, 8, (4_000, 4))
     exact = records @ WEIGHTS.astype(np.float64) + BIASES.astype(np.float64)

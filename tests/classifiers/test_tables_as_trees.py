@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 
 import epsworth as ew
 from epsworth.classifiers.reading import adjacent_floats
-from epsworth.classifiers.structure import tree_reading
+from epsworth.classifiers.structure import read_trees
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.question import ask
 
@@ -50,7 +50,7 @@ def test_explainable_boosting(classes):
 
 def assert_read(model, gaps):
     """Compare labels on and beside thresholds, and cells."""
-    rng, read = np.random.default_rng(0), tree_reading(model)
+    rng, read = np.random.default_rng(0), read_trees(model)
     assert not isinstance(read, str), read
     points = rng.choice(IRIS, (3_000, 4))[:, 0]
     for j in range(4):

@@ -169,7 +169,7 @@ def test_orders_hold_to_the_last_bit(read):
         far, near = spread(4, 60)[:, position], row[0, position] + np.arange(-40, 40) * np.spacing(row[0, position])
         moving = np.sort(np.concatenate([far, near, TABLE[:40, position], adjacent_floats(TABLE[:20, position])]))
         table = one_moved(row.repeat(len(moving), axis=0), position, moving)
-        alone = found.alone(position)
+        alone = found.depending_only_on(position)
         steps = np.diff(handed(table).astype(np.float64)[:, alone], axis=0)
         assert (steps * found.order[alone] >= 0).all()
 

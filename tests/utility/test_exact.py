@@ -24,7 +24,6 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.bounds import Interval, Risk
-from epsworth.classifiers.structure import tree_model
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
@@ -32,6 +31,7 @@ from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from epsworth.utility.question import ask
+from readings import tree_model
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

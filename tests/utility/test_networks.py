@@ -21,7 +21,7 @@ import epsworth as ew
 from epsworth.classifiers.answers import ALONE
 from epsworth.classifiers.networks import DOUBLE, LOGISTIC, TANH, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.pipeline import preprocessing_before
-from epsworth.classifiers.structure import network_behind
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.question import ASKED_AGAIN, ask
 from readings import said
@@ -163,7 +163,7 @@ def test_boxes_narrow_to_the_scores():
 @pytest.mark.cases(1)
 def test_networks_are_read_as_they_predict(name, classes):
     model = fitted(name, classes)
-    found, steps = network_behind(model)
+    found, steps = read_network(model)
     assert isinstance(found, Network)
     Z = np.random.default_rng(0).uniform(0, 8, (2_000, 4))
     scores = found.scores(preprocessing_before(model, steps)(Z))

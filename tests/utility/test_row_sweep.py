@@ -26,7 +26,6 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.structure import tree_model
 from epsworth.classifiers.trees import LEAF
 from epsworth.utility.engines import loops, row_sweep
 from epsworth.utility.engines.cells import TreeCells, cells_for
@@ -35,6 +34,7 @@ from epsworth.utility.engines.flips import Flips, Masses, sum_error
 from epsworth.utility.engines.row_sweep import Boxes, Changes, Compiled, by_strips, changes, settled, table
 from epsworth.utility.engines.votes import BITS, NEAR, Votes
 from epsworth.utility.question import ask
+from readings import tree_model
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from epsworth.classifiers.levels import CodedPredict, coded
 from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
 from epsworth.classifiers.reading import COMPONENTS, Predict, known_labels, library_class, steps_of
 from epsworth.classifiers.sklearn_trees import forest_answer
+from epsworth.classifiers.structure import Structure
 
 NUMBERS = ("coef_", "intercept_", "theta_", "var_", "means_", "centroids_", "cluster_centers_", "mean_", "scale_")
 
@@ -77,6 +79,11 @@ class Classifier:
         """The model, for engines that look inside; None where something else than the model itself answers."""
         asks = isinstance(self.answer, (Predict, TorchPredict)) and self.answer.model is self.model
         return self.model if asks else None
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What can be read inside the model: each form once, whoever asks."""
+        return Structure(self.inside)
 
     @property
     def levels(self) -> Mapping[str, tuple[Any, ...]]:

@@ -1,25 +1,13 @@
-"""What stands before the estimator of a composition: which columns it sees, and how these follow from a record's.
+"""Pipelines: what their steps hand on, what moves when one column does, and the estimator's view of that.
 
-A step is a rule (`transformers.RULES`): from what is known of the columns that it is given to what is known of those
-that it hands on.  Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform``
-returns, and the rules only tell which engine may rely on which columns.
-
-
-What stands before the members of an ensemble: each has its own steps, and all see the same records.
-
-What the steps hand on as one column of a record moves, without preparing the columns that stay.
-
-A branch of a ColumnTransformer takes the columns that it was fitted on, as numbers; the others' results are those of
-the record.  The branch is the fitted step itself, and must hand on, bit by bit, what all steps do: else all are run.
-
-
-What an estimator sees of records while some of their columns move: affine functions of these, read off its steps.
+Nothing is computed twice: what the estimator sees is always what the fitted steps' own ``transform`` returns, and the
+rules of `transformers` only tell which engine may rely on which columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +23,11 @@ Through = Callable[[int, Floats], NDArray[Any]]
 Guess = tuple[Floats, Floats, Floats]  # values, how far off they may be, and sizes beyond which nothing can lie
 CLOSE = 1e-6  # by which a row handed on alone may differ from the same row among others
 LARGEST = float(np.finfo(float).max) / 4  # that of natural values at which models are asked
+SIZES = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 31)])  # of values at which a branch and all steps are compared
+PROBES = np.concatenate([-SIZES[:0:-1], SIZES])
+ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
+MISSING = "the estimator sees missing or infinite values"
+BY_BATCH = "a step hands on other values of a record alone than among others: its answer depends on the batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +66,19 @@ class Preprocessing:
         Parameters
         ----------
         given : ndarray
-            What was handed on of all rows together.
+            What was handed on of all rows at once.
         alone : callable
             From a row's number to that row, in its native container.
         """
         if all(map(row_by_row, self.steps)):
             return True
         rows = sorted({0, len(given) // 2, len(given) - 1})
-        found = np.concatenate([self(alone(row)).astype(np.float64) for row in rows])
-        return np.allclose(found, given[rows], rtol=CLOSE, atol=CLOSE, equal_nan=True)
+        single = np.concatenate([self(alone(row)).astype(np.float64) for row in rows])
+        return np.allclose(single, given[rows], rtol=CLOSE, atol=CLOSE, equal_nan=True)
 
     def fed_by(self, position: int) -> NDArray[np.intp]:
         """Return the columns that depend on a record's column and on nothing else."""
-        return self.columns.alone(position) if self.steps else np.array([position])
+        return self.columns.depending_only_on(position) if self.steps else np.array([position])
 
     def falls(self, columns: NDArray[np.intp]) -> Bools:
         """Tell which of the columns fall as the record's own one rises."""
@@ -116,19 +109,15 @@ class Preprocessing:
         """
         for position in positions:
             fed = np.flatnonzero(self.columns.uses[:, position])
-            mixed = ~np.isin(fed, self.columns.alone(position))
+            mixed = ~np.isin(fed, self.columns.depending_only_on(position))
             lost = mixed | (self.columns.order[fed] == 0)
             if lost.any():
                 step = self.columns.lost[fed[lost][0]] or "a step"
-                feature = f" {self.features[position]!r}" if self.features else ""
+                feature = "the sensitive feature" + (f" {self.features[position]!r}" if self.features else "")
                 if mixed[lost][0]:
-                    return (
-                        f"{step} mixes the sensitive feature{feature} with other columns; give it a branch of its own"
-                    )
-                return (
-                    f"{step} keeps no order of the sensitive feature{feature}; exact are scalers, imputers, uniform "
-                    "quantiles and ordinal bins"
-                )
+                    return f"{step} mixes {feature} with other columns; give it a branch of its own"
+                exact = "exact are scalers, imputers, uniform quantiles and ordinal bins"
+                return f"{step} keeps no order of {feature}; {exact}"
         return None
 
 
@@ -145,14 +134,13 @@ def preprocessing_before(model: Any, steps: Sequence[Any]) -> Preprocessing:
     """Read the steps of a fitted model before its estimator, or say which of them stands in the way."""
     if not steps:
         return NOTHING
-    found = all_stepped(steps, Columns.of_records(model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)
-    features = None if names is None else tuple(map(str, names))
-    return Preprocessing(tuple(steps), found, features)
+    columns = all_stepped(steps, Columns.of_records(model.n_features_in_))
+    return Preprocessing(tuple(steps), columns, None if names is None else tuple(map(str, names)))
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class ParallelSteps:
     """Preprocessings of the same records as one step: their columns side by side."""
 
     parts: tuple[Preprocessing, ...]
@@ -163,8 +151,8 @@ class Branches:
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
-    """Some columns, in an order of their own, as one step."""
+class Selection:
+    """Some columns of an array, in an order of their own, as one step."""
 
     columns: NDArray[np.intp]
 
@@ -173,21 +161,12 @@ class Chosen:
         return np.asarray(np.asarray(records)[:, self.columns])
 
 
-def after(first: Sequence[Any], before: Preprocessing) -> Preprocessing:
-    """Return preprocessing with steps put in front, whose effect its columns tell already."""
-    return replace(before, steps=(*first, *before.steps))
-
-
 def parallel_preprocessing(parts: Sequence[Preprocessing]) -> Preprocessing:
     """Return one preprocessing that hands on the columns of all; the records' own where none has steps."""
     if not any(part.steps for part in parts):
         return parts[0]
-    columns = Columns.joined([part.columns for part in parts], parts[0].columns.uses.shape[1])
-    return Preprocessing((Branches(tuple(parts)),), columns)
-
-
-SIZES = np.concatenate([[0.0], np.geomspace(1e-3, 1e6, 31)])  # of values at which both ways are compared
-PROBES = np.concatenate([-SIZES[:0:-1], SIZES])
+    columns = Columns.stack([part.columns for part in parts], parts[0].columns.uses.shape[1])
+    return Preprocessing((ParallelSteps(tuple(parts)),), columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,10 +196,9 @@ class Branch:
         """Return what is handed on, shape ``(len(values), width)``."""
         block = np.repeat(self.own[np.newaxis], len(values), axis=0)
         block[:, self.at] = values
-        with ignoring_names():
-            found = self.step.transform(block)
         handed = np.repeat(self.row[np.newaxis], len(values), axis=0)
-        handed[:, self.place] = as_array(found)
+        with ignoring_names():
+            handed[:, self.place] = as_array(self.step.transform(block))
         return handed
 
 
@@ -233,7 +211,7 @@ class ShortCuts:
     branches: dict[int, Branch]
 
     @classmethod
-    def found(cls, before: Preprocessing, records: Records, own: Mapping[int, Floats]) -> tuple[Any, Self]:
+    def prepared(cls, before: Preprocessing, records: Records, own: Mapping[int, Floats]) -> tuple[Any, Self]:
         """Return what is handed on of every record, and the branches that hand on the same bits as all steps do.
 
         Parameters
@@ -241,19 +219,18 @@ class ShortCuts:
         own : mapping
             Of columns that move, the records' values as they are released; a table's own precision may be another.
         """
-        n, branches = len(records), dict[int, Branch]()
+        n, branches, size = len(records), dict[int, Branch](), len(PROBES)
         probed = list(own) if len(before.steps) == 1 and library_class(before.steps[0]) == "ColumnTransformer" else []
         values = {
             position: np.concatenate([column, *(np.where(position == p, PROBES, column[0]) for p in probed)])
             for position, column in own.items()
         }
-        rows = np.concatenate([np.arange(n), np.zeros(len(probed) * len(PROBES), dtype=np.intp)])
+        rows = np.concatenate([np.arange(n), np.zeros(len(probed) * size, dtype=np.intp)])
         handed = before.handed_on(records.take(rows, values))  # at once: frames take their time for each call
-        if not hasattr(handed, "toarray"):
-            handed = np.asarray(handed)
-        for position, start in zip(probed, range(n, len(rows), len(PROBES)), strict=True):
-            part = as_array(handed[start : start + len(PROBES)])
-            branch = _branch(before.steps[0], records, own, position, part[len(PROBES) // 2])
+        handed = handed if hasattr(handed, "toarray") else np.asarray(handed)
+        for position, start in zip(probed, range(n, len(rows), size), strict=True):
+            part = as_array(handed[start : start + size])
+            branch = _branch(before.steps[0], records, own, position, part[size // 2])
             if branch is not None and _same(branch, part):
                 branches[position] = branch
         return handed[:n], cls(before, records, branches)
@@ -291,11 +268,6 @@ def _same(branch: Branch, handed: NDArray[Any]) -> bool:
         return np.array_equal(branch(PROBES), handed)
     except Exception:  # a step that takes frames only, a function of its own: whatever it is, all steps are run
         return False
-
-
-ROUNDINGS = 4  # of a step in each column, besides the additions of one that mixes columns
-MISSING = "the estimator sees missing or infinite values"
-BY_BATCH = "a step hands on other values of a record alone than among others: its answer depends on the batch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,14 +354,13 @@ def _seen(before: Preprocessing, records: Records, held: dict[int, float]) -> Fl
     if given.dtype == np.float32:
         raise Unsupported("a step hands on numbers in single precision")
     try:
-        found = given.astype(np.float64)
+        numbers = given.astype(np.float64)
     except (TypeError, ValueError):
         raise Unsupported("the steps hand on columns that are not numbers") from None
-    if not before.row_by_row(
-        found, lambda row: records.take(every[[row]], {p: np.array([v]) for p, v in held.items()})
-    ):
+    single = {p: np.array([value]) for p, value in held.items()}
+    if not before.row_by_row(numbers, lambda row: records.take(every[[row]], single)):
         raise Unsupported(BY_BATCH)
-    return _finite(found)
+    return _finite(numbers)
 
 
 def _finite(numbers: Floats) -> Floats:
@@ -411,9 +382,8 @@ def _fixed(columns: Columns, records: Records, positions: Sequence[int]) -> Floa
         except (TypeError, ValueError):
             natural[:, j] = np.nan  # a text
     terms = columns.terms[:, public]
-    found = np.nan_to_num(natural) @ terms.T + columns.constants
     of_texts = np.isnan(natural).astype(float) @ (terms != 0).T > 0
-    return np.where(of_texts, np.nan, found)
+    return np.where(of_texts, np.nan, np.nan_to_num(natural) @ terms.T + columns.constants)
 
 
 def _additions(step: Any, *, mixes: bool) -> int:

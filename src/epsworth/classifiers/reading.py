@@ -1,16 +1,14 @@
-"""Whether a model is an object of a library's own class: only then may its inside be read.
+"""Models opened layer by layer, and readings of them that are compared with their labels.
 
-What is read is believed only where the model's own labels agree with it (`epsworth.classifiers.reading`).
-
-
-My reading of a model agrees with its ``predict``: asked before anything relies on what was read.
+Only what is an object of a library's own class is read, and what is read is believed only where the model's own labels
+agree with it.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +32,14 @@ def library_class(model: Any) -> str | None:
     """
     kind: Any = type(model)
     return _library_class(kind) if METHODS.isdisjoint(getattr(model, "__dict__", ())) else None
+
+
+def library_classes(models: Iterable[Any]) -> set[str | None]:
+    """Return the names of the library's classes that models are of, None among them as of `library_class`."""
+    models = list(models)
+    if not METHODS.isdisjoint([name for model in models for name in getattr(model, "__dict__", ())]):
+        return {None}
+    return set(map(_library_class, set(map(type, models))))
 
 
 @cache

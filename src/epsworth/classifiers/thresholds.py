@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.link_functions import Calibrated, Ends, Logistic, Response, Sums, Turned
+from epsworth.classifiers.link_functions import Calibrated, Ends, Logistic, Negated, Response, Sums
 from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, library_class, opened
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
@@ -103,7 +103,7 @@ def _last(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> float
     return beyond if passes(high)[0] else float(last_passing(passes, low, high)[0])
 
 
-def held(model: Any) -> Any:
+def thresholded(model: Any) -> Any:
     """Return the fitted estimator whose scores a threshold is on."""
     return model.estimator_ if hasattr(model, "estimator_") else model.estimator
 
@@ -116,14 +116,14 @@ def threshold_rule(model: Any, one: Answers) -> Rule:
         positive, level = model._curve_scorer._get_pos_label(), model.best_threshold_
     else:
         raise Unsupported("the scorer of the threshold answers by code of its own")
-    method, response = one.response(held(model), model._get_response_method())
+    method, response = one.response(thresholded(model), model._get_response_method())
     if response is None or len(model.classes_) != 2:
         raise Unsupported(f"the scores that are compared with the threshold are {UNKNOWN}")
     own = 1 if positive is None else int(np.flatnonzero(np.asarray(model.classes_) == positive)[0])
     places = (1 - own, own)
     if method == "predict_proba":
         return Rule(response, own, 0.5 if isinstance(level, str) else float(level), places)
-    return Rule(response if own == 1 else Turned(response), 0, 0.0 if isinstance(level, str) else float(level), places)
+    return Rule(response if own == 1 else Negated(response), 0, 0.0 if isinstance(level, str) else float(level), places)
 
 
 def calibration(part: Any, one: Answers, classes: Any) -> Response:
@@ -176,7 +176,7 @@ def scored(model: Any) -> Scored:
         raise Unsupported("a part of the classifier answers by code of its own")
     estimator, kind, steps = found
     if kind in THRESHOLDS:
-        one = scored(held(estimator))
+        one = scored(thresholded(estimator))
         rule, probabilities = threshold_rule(estimator, one), one.probabilities
     elif kind == "CalibratedClassifierCV":
         if len(estimator.calibrated_classifiers_) != 1 or len(estimator.classes_) != 2:
@@ -232,7 +232,7 @@ def kind_behind(model: Any) -> str | None:
         return None
     estimator, kind, _ = found
     if kind in THRESHOLDS:
-        return kind_behind(held(estimator))
+        return kind_behind(thresholded(estimator))
     if kind == "CalibratedClassifierCV":
         return kind_behind(estimator.calibrated_classifiers_[0].estimator)
     return kind_behind(estimator.estimators_[0]) if kind == ONE_VS_REST else kind

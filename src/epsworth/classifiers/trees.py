@@ -1,7 +1,4 @@
-"""What trees, forests and boosters share: every node of every tree in flat arrays.
-
-Splits on categories as splits on numbers: each becomes a column of its own, which tells the side of a code.
-"""
+"""Sums of trees: every node of every tree in flat arrays, splits on categories among them."""
 
 from __future__ import annotations
 
@@ -15,11 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.pipeline import NOTHING, Preprocessing
-from epsworth.classifiers.reading import ignoring_names, leading
+from epsworth.classifiers.reading import leading
 from epsworth.classifiers.transformers import Columns
 
+NO_TREES = "the classifier is not a supported tree model"
 LEAF = -1
+MIDDLE = 0.5  # where a column of sides is split
 TIE = 1e-9  # margins below this, per tree, are decided by the classifier itself
+Nodes = tuple[Any, Any, Any, Any, Any]
+"""Of a tree: features, left and right children, thresholds, and who sends missing values left."""
 Decision = Callable[[Floats], tuple[NDArray[np.intp], Bools]]
 """From scores to the places of labels, and where rounding cannot change these."""
 
@@ -82,8 +83,8 @@ class TreeModel:
     @cached_property
     def size(self) -> float:
         """No sum of leaves, one of every tree, is larger."""
-        held = np.abs(self.values[self.left == LEAF])
-        return len(self.roots) * float(held.max(initial=0)) + float(np.abs(self.offset).max(initial=0))
+        largest = float(np.abs(self.values[self.left == LEAF]).max(initial=0))
+        return len(self.roots) * largest + float(np.abs(self.offset).max(initial=0))
 
     @cached_property
     def slack(self) -> float:
@@ -107,7 +108,8 @@ class TreeModel:
 
     def turns(self, seen: NDArray[Any], nodes: Any = slice(None)) -> Bools:
         """Tell whether values, as the trees see them and missing ones among them, go left at nodes (elementwise)."""
-        left = self.turns_left(seen, self.threshold[nodes])
+        threshold = self.threshold[nodes]
+        left = np.asarray(seen < threshold if self.strict else seen <= threshold)
         return left if self.missing is None else np.where(np.isnan(seen), self.missing[nodes], left)
 
     def labels(self, given: NDArray[Any]) -> tuple[NDArray[Any], Bools]:
@@ -139,16 +141,12 @@ class TreeModel:
         return np.asarray(self.values[node.reshape(len(given), -1)].sum(axis=1) + self.offset)
 
 
-def flat_model(nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, dtype: Any) -> TreeModel:
-    """Concatenate trees, shifting children by the number of nodes before them.
-
-    Each is a tuple of features, left and right children, thresholds and, where missing values have a way, who sends
-    them left.
-    """
+def concatenated_trees(nodes: Sequence[Nodes], values: Sequence[Floats], model: Any, dtype: Any) -> TreeModel:
+    """Return trees, of which each numbers its nodes from 0, as one model with the labels of a fitted one."""
     sizes = np.array([len(feature) for feature, *_ in nodes])
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
     shift = np.repeat(roots, sizes)
-    feature, left, right, threshold = (np.concatenate([tree[part] for tree in nodes]) for part in range(4))
+    feature, left, right, threshold, missing = (np.concatenate(part) for part in zip(*nodes, strict=True))
     leaf = left == LEAF
     return TreeModel(
         feature=np.where(leaf, LEAF, feature).astype(np.intp),
@@ -160,7 +158,7 @@ def flat_model(nodes: list[tuple[Any, ...]], values: list[Floats], model: Any, d
         offset=np.zeros(values[0].shape[1]),
         classes=np.asarray(model.classes_),
         dtype=dtype,
-        missing=None if len(nodes[0]) < 5 else np.concatenate([tree[4] for tree in nodes]).astype(bool),
+        missing=missing.astype(bool),
     )
 
 
@@ -196,14 +194,14 @@ def _next_up(singles: NDArray[np.float32]) -> Floats:
 def stack_trees(models: Sequence[TreeModel]) -> TreeModel:
     """Return trees that see columns side by side as one model, the scores of one after those of the other.
 
-    It has no decision and no classes of its own: who puts models beside each other says these.
+    It has no decision and no classes of its own: who stacks models says these.
     """
     models = [in_doubles(model) for model in models]
-    nodes, widths = np.cumsum([0, *(len(m.feature) for m in models)]), [m.values.shape[1] for m in models]
-    values, at = np.zeros((nodes[-1], sum(widths))), np.cumsum([0, *widths])
-    for model, node, score in zip(models, nodes, at, strict=False):
+    starts, scores = (np.cumsum([0, *sizes]).tolist() for sizes in zip(*(m.values.shape for m in models), strict=True))
+    values = np.zeros((starts[-1], scores[-1]))
+    for model, node, score in zip(models, starts, scores, strict=False):
         values[node : node + len(model.feature), score : score + model.values.shape[1]] = model.values
-    numbered = list(zip(models, nodes.tolist(), strict=False))
+    numbered = list(zip(models, starts, strict=False))
     missing = [m.missing for m in models if m.missing is not None]
     return replace(
         models[0],
@@ -220,28 +218,11 @@ def stack_trees(models: Sequence[TreeModel]) -> TreeModel:
     )
 
 
-def added(leaves: ArrayLike, score: int, scores: int) -> Floats:
+def leaf_values(leaves: ArrayLike, score: int, scores: int) -> Floats:
     """Return what the nodes of a tree add to each score: nothing but to one."""
-    found = np.zeros((len(np.asarray(leaves)), scores))
-    found[:, score] = leaves
-    return found
-
-
-def with_offset(found: TreeModel, model: Any) -> TreeModel:
-    """Read the constant start of boosting off one record: the model's score minus the trees' sum."""
-    probe = np.zeros((1, model.n_features_in_))
-    with ignoring_names():
-        score = np.atleast_1d(model.decision_function(probe)[0])
-    return replace(found, offset=score - found.scores(probe)[0])
-
-
-MIDDLE = 0.5  # where a column of sides is split
-Table = tuple[Floats, NDArray[np.intp], Floats]
-
-
-def cut_off(values: Floats) -> Floats:
-    """Return codes as LightGBM reads them off doubles."""
-    return np.trunc(values)
+    values = np.zeros((len(np.asarray(leaves)), scores))
+    values[:, score] = leaves
+    return values
 
 
 def rounded_down(values: Floats) -> Floats:
@@ -250,7 +231,7 @@ def rounded_down(values: Floats) -> Floats:
         return np.floor(values.astype(np.float32)).astype(np.float64)
 
 
-class Sides:
+class CategorySplits:
     """Columns beside those of codes and numbers: 0 for a code that a split sends left, 1 for right, NaN for missing.
 
     Parameters
@@ -264,7 +245,7 @@ class Sides:
     """
 
     def __init__(
-        self, width: int, *, other: float, gap: float = np.nan, read: Callable[[Floats], Floats] = cut_off
+        self, width: int, *, other: float, gap: float = np.nan, read: Callable[[Floats], Floats] = np.trunc
     ) -> None:
         self.width, self.other, self.gap, self.read = width, other, gap, read
         self.splits: dict[tuple[int, tuple[tuple[int, float], ...]], int] = {}
@@ -275,20 +256,20 @@ class Sides:
         return self.splits.setdefault((feature, tuple(sorted(sides.items()))), self.width + len(self.splits))
 
     @cached_property
-    def tables(self) -> dict[int, Table]:
+    def tables(self) -> dict[int, tuple[Floats, NDArray[np.intp], Floats]]:
         """Of every feature the codes that its splits name, the columns of these, and their sides of the codes.
 
         Two rows more are those of other codes and of missing ones.
         """
-        found = {}
+        tables = {}
         for feature in {feature for feature, _ in self.splits}:
             own = [(dict(sides), at) for (of, sides), at in self.splits.items() if of == feature]
             named = sorted({code for sides, _ in own for code in sides})
             rows = [[sides.get(code, self.other) for sides, _ in own] for code in named]
             rows += [[self.other] * len(own), [self.gap] * len(own)]
             columns = np.array([at for _, at in own], dtype=np.intp)
-            found[feature] = np.array(named, dtype=np.float64), columns, np.array(rows)
-        return found
+            tables[feature] = np.array(named, dtype=np.float64), columns, np.array(rows)
+        return tables
 
     def transform(self, seen: Floats) -> Floats:
         """Return the columns of codes and numbers, and behind them those of sides."""
@@ -306,22 +287,14 @@ class Sides:
     def columns(self, given: Columns, codes: Bools, kind: str) -> Columns:
         """Return what is known of the columns: codes and sides keep no order, numbers are those that were given."""
         features = [feature for feature, _ in self.splits]
-        found = given.taken(np.append(np.arange(self.width), features).astype(np.intp))
-        kept = np.append(~codes, np.zeros(len(features), dtype=bool))
-        bent, rows = found.bent(0).behind(kind), kept[:, np.newaxis]
-        return replace(
-            bent,
-            order=np.where(kept, found.order, 0).astype(np.int8),
-            slopes=np.where(rows, found.slopes, bent.slopes),
-            terms=np.where(rows, found.terms, bent.terms),
-            constants=np.where(kept, found.constants, bent.constants),
-            lost=np.where(kept, found.lost, bent.lost),
-        )
+        own = given.take(np.append(np.arange(self.width), features).astype(np.intp))
+        numbers, at = np.append(~codes, np.zeros(len(features), dtype=bool)), np.arange(len(own))
+        either = Columns.stack([own, own.bent(0).behind(kind)], given.uses.shape[1])
+        return either.take(np.where(numbers, at, at + len(at)))
 
     def probes(self, rng: np.random.Generator, count: int) -> dict[int, Floats]:
         """Return values of every column of codes that is split: codes that splits name, and others beside them."""
-        named = {feature: table[0] for feature, table in self.tables.items()}
         return {
             feature: rng.choice(np.concatenate([own, own, own + 0.5, own + 1, [-1.0]]), count)
-            for feature, own in named.items()
+            for feature, (own, _, _) in self.tables.items()
         }

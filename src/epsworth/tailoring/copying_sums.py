@@ -23,7 +23,7 @@ from epsworth.classifiers.networks import DOUBLE, LARGE, Affine, Network, Rectif
 from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.pipeline import MISSING, Preprocessing, preprocessing_before
 from epsworth.classifiers.reading import Unsupported, answers_as_read, dense, unlike
-from epsworth.classifiers.structure import network_behind
+from epsworth.classifiers.structure import read_network
 from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, logistic_at, scored
 from epsworth.classifiers.transformers import Columns
 from epsworth.records import Records
@@ -195,7 +195,7 @@ def _read(model: Any) -> tuple[Network, list[Any], Scored | None]:
         network = network_of([Affine.of(weights, biases)], np.asarray(labels), DOUBLE)
         return network, found.steps, found
     try:
-        network, steps = network_behind(model)
+        network, steps = read_network(model)
     except Unsupported as why:
         raise Unsupported(f"{why}, and no linear model") from None
     if any(not isinstance(one, Rectifier) or one.leak for one in network.activations):

@@ -14,10 +14,9 @@ from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
 from epsworth.classifiers.networks import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
-from epsworth.classifiers.onnx_reading import onnx_network
 from epsworth.classifiers.pipeline import View, viewed
 from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
-from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
+from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place
 from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
@@ -141,7 +140,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     if model is None:
         raise Unsupported(NOT_LINEAR)
     try:
-        found = scored(model)
+        found = question.classifier.structure.linear
     except Unsupported as why:
         raise (Obstacle(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
     if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
@@ -156,7 +155,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
 
 def _of_graph(question: Question, model: Any) -> LinearModel:
     """Read the linear layer of an ONNX model, which computes in single precision."""
-    network = onnx_network(model)
+    network, _ = question.classifier.structure.network
     if network.activations:
         raise Unsupported("the ONNX model is not linear")
     if any(feature.categories is not None for feature in question.features):

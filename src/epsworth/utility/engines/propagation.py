@@ -23,7 +23,6 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.networks import DOUBLE, LARGE, OVERFLOWS, Activation, Affine, Network
 from epsworth.classifiers.pipeline import View, viewed
 from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.classifiers.structure import network_behind
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
 from epsworth.utility.engines.contraction import LawsOverEpsilon, stays_in_range
@@ -164,7 +163,7 @@ def bounds_for(question: Question) -> PropagatedBounds:
     model = question.classifier.inside
     if model is None:
         raise Unsupported("the classifier is a function")
-    network, steps = network_behind(model)
+    network, steps = question.classifier.structure.network
     if len(question.features) > MOST_FEATURES:
         raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
     if any(feature.categories is not None for feature in question.features):
