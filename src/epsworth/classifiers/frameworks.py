@@ -1,13 +1,8 @@
-"""PyTorch modules: answering records, and what can be seen inside ``nn.Sequential``.
+"""Networks of PyTorch, Keras and skorch: how they answer, and the layers of ``nn.Sequential``.
 
-PyTorch is never imported here: whoever has a module has imported it.
-
-
-Networks that other libraries wrap: Keras models, skorch nets, programs of ``torch.export``.
-
-None of these libraries is imported here.  A Keras model's last layer says what its outputs mean: a softmax over
-several, or several logits, name the largest; one sigmoid is compared with 1/2.  Anything else is refused: nothing says
-which score is which label.
+None of these libraries is imported: whoever has a network has imported its library.  A Keras model's last layer says
+what its outputs mean: a softmax over several, or several logits, name the largest; one sigmoid is compared with 1/2.
+Anything else is refused: nothing says which score is which label.
 """
 
 from __future__ import annotations
@@ -30,10 +25,17 @@ PROBES = 64  # records, and random ones, at which a single output must be seen o
 SCALES = (1.0, -1.0, 10.0, -10.0, 1e3, -1e3)
 
 
+def _is_instance(model: Any, library: str, *path: str) -> bool:
+    """Tell whether a model is of a class of a library, which need not be there."""
+    part: Any = sys.modules.get(library)
+    for name in path:
+        part = getattr(part, name, None)
+    return isinstance(part, type) and isinstance(model, part)
+
+
 def is_module(model: Any) -> bool:
     """Tell whether a model is a ``torch.nn.Module``."""
-    torch: Any = sys.modules.get("torch")
-    return hasattr(torch, "nn") and isinstance(model, torch.nn.Module)
+    return _is_instance(model, "torch", "nn", "Module")
 
 
 @dataclass(eq=False)
@@ -76,22 +78,19 @@ class TorchPredict:
         if self.is_logit or outputs.shape[1:] not in ((), (1,)) or not len(records):
             return
         if not ends_linearly(self.model):
-            self._sees(outputs)
+            self._widen(outputs)
             self._look_elsewhere(records)
             if not self.low < 0 < self.high:
-                raise self._one_sided()
+                what = f"are never {'below' if self.low >= 0 else 'above'} 0"
+                if self.low >= 0 and self.high <= 1:
+                    what = "all lie between 0 and 1, as behind torch.sigmoid"
+                raise ClassifierError(
+                    f"the module's outputs {what}, so they look like scores; return the logits, or give a function of "
+                    "records such as lambda records: probability(records) > 0.5"
+                )
         self.is_logit = True
 
-    def _one_sided(self) -> ClassifierError:
-        what = f"are never {'below' if self.low >= 0 else 'above'} 0"
-        if self.low >= 0 and self.high <= 1:
-            what = "all lie between 0 and 1, as behind torch.sigmoid"
-        return ClassifierError(
-            f"the module's outputs {what}, so they look like scores; return the logits, or give a function of records "
-            "such as lambda records: probability(records) > 0.5"
-        )
-
-    def _sees(self, outputs: Any) -> None:
+    def _widen(self, outputs: Any) -> None:
         self.low, self.high = min(self.low, float(outputs.min())), max(self.high, float(outputs.max()))
 
     def _outputs(self, records: Floats) -> Any:
@@ -109,7 +108,7 @@ class TorchPredict:
             if self.low < 0 < self.high:
                 return
             try:
-                self._sees(self._outputs(scale * far))
+                self._widen(self._outputs(scale * far))
             except Exception:
                 continue
 
@@ -117,16 +116,13 @@ class TorchPredict:
 def check_module(module: Any) -> None:
     """Refuse a module whose answers are random, or are not logits."""
     torch: Any = sys.modules["torch"]
-    name = type(module).__name__
+    name, normalising = type(module).__name__, torch.nn.modules.batchnorm._BatchNorm
     if any(part.training for part in module.modules()):
         raise ValueError(
             f"the module {name} is in training mode, in which dropout and batch normalisation make it random; "
             "call .eval() on it first"
         )
-    if any(
-        isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is None
-        for part in module.modules()
-    ):
+    if any(isinstance(part, normalising) and part.running_mean is None for part in module.modules()):
         raise ValueError(
             f"the module {name} normalises by the batch, so that a label depends on the other records; "
             "keep running statistics"
@@ -155,18 +151,17 @@ def _softmaxes() -> tuple[Any, ...]:
 def ends_linearly(module: Any) -> bool:
     """Tell whether a module's outputs are those of a linear layer: logits, whatever their range."""
     torch: Any = sys.modules["torch"]
-    parts = _parts(module)
-    linear = bool(parts) and type(parts[-1]) is torch.nn.Linear
-    return linear and not _hooked(parts[-1]) and not _hooked_everywhere()
+    *_, last = [None, *_parts(module)]
+    return type(last) is torch.nn.Linear and not _hooked(last) and not _hooked_everywhere()
 
 
 def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
     """Return how many features a sequence of layers takes and the labels that it can give, where they are plain."""
     try:
-        found = module_network(module)
+        network = module_network(module)
     except Unsupported:
         return None, None
-    return found.affine[0].weights.shape[1], tuple(found.classes.tolist())
+    return network.affine[0].weights.shape[1], tuple(network.classes.tolist())
 
 
 def module_network(module: Any) -> Network:
@@ -185,12 +180,7 @@ def module_network(module: Any) -> Network:
     parts = _parts(module)
     softmax = bool(parts) and type(parts[-1]) in _softmaxes() and parts[-1].dim in (1, -1)
     parts = parts[:-1] if softmax else parts  # moves no label of several outputs
-    steps: list[Affine | Activation] = []
-    for part in parts:
-        step = _step(part)
-        if step is None:
-            raise Unsupported(f"its layer {type(part).__name__} is not supported")
-        steps.append(step)
+    steps = [_layer(part) for part in parts]
     outputs = len(steps[-1].biases) if steps and isinstance(steps[-1], Affine) else 0
     if softmax and outputs < 2:
         raise Unsupported("its softmax over one output is always the same")
@@ -228,11 +218,11 @@ def _hooked_everywhere() -> bool:
     return bool(every._global_forward_hooks or every._global_forward_pre_hooks)
 
 
-def _step(part: Any) -> Affine | Activation | None:
+def _layer(part: Any) -> Affine | Activation:
     nn: Any = sys.modules["torch"].nn
-    kind = type(part)
+    kind, unsupported = type(part), Unsupported(f"its layer {type(part).__name__} is not supported")
     if _hooked(part):
-        return None
+        raise unsupported
     if kind is nn.Linear:
         weights = _array(part.weight)
         return Affine.of(weights, np.zeros(len(weights)) if part.bias is None else _array(part.bias))
@@ -242,10 +232,12 @@ def _step(part: Any) -> Affine | Activation | None:
         shift = np.zeros_like(spread) if part.bias is None else _array(part.bias)
         centre = scale * _array(part.running_mean)
         return Affine.per_column(scale, shift - centre, np.abs(shift) + np.abs(centre))
-    if kind is nn.LeakyReLU:
-        return Rectifier(part.negative_slope) if 0 <= part.negative_slope <= 1 else None
+    if kind is nn.LeakyReLU and 0 <= part.negative_slope <= 1:
+        return Rectifier(part.negative_slope)
     plain: dict[Any, Activation] = {nn.ReLU: Rectifier(), nn.Tanh: TANH, nn.Sigmoid: LOGISTIC}
-    return plain.get(kind)
+    if kind not in plain:
+        raise unsupported
+    return plain[kind]
 
 
 def _array(tensor: Any) -> Any:
@@ -257,16 +249,12 @@ RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal.")  # in names 
 
 def is_keras(model: Any) -> bool:
     """Tell whether a model is a ``keras.Model``, whatever it runs on."""
-    keras: Any = sys.modules.get("keras")
-    return hasattr(keras, "Model") and isinstance(model, keras.Model)
+    return _is_instance(model, "keras", "Model")
 
 
 def is_exported(model: Any) -> bool:
     """Tell whether a model is a program that ``torch.export`` made."""
-    torch: Any = sys.modules.get("torch")
-    return hasattr(getattr(torch, "export", None), "ExportedProgram") and isinstance(
-        model, torch.export.ExportedProgram
-    )
+    return _is_instance(model, "torch", "export", "ExportedProgram")
 
 
 def exported_answer(program: Any) -> TorchPredict:
@@ -291,14 +279,15 @@ class KerasPredict(Predict):
     def __call__(self, records: Any) -> Any:
         """Return the place of the largest output, or whether the one probability exceeds 1/2."""
         keras: Any = sys.modules["keras"]
-        found = np.asarray(keras.ops.convert_to_numpy(self.model(np.array(records, dtype=np.float32), training=False)))
-        if found.ndim != 2 or len(found) != len(records):
+        outputs = self.model(np.array(records, dtype=np.float32), training=False)
+        scores = np.asarray(keras.ops.convert_to_numpy(outputs))
+        if scores.ndim != 2 or len(scores) != len(records):
             raise ClassifierError(
-                f"the Keras model answered {len(records)} records with outputs of shape {found.shape}"
+                f"the Keras model answered {len(records)} records with outputs of shape {scores.shape}"
             )
-        if np.isnan(found).any():
+        if np.isnan(scores).any():
             raise ClassifierError("an output of the Keras model is NaN")
-        return (found[:, 0] > 0.5).astype(np.int64) if self.sigmoid else found.argmax(axis=1)
+        return (scores[:, 0] > 0.5).astype(np.int64) if self.sigmoid else scores.argmax(axis=1)
 
 
 def keras_answer(model: Any) -> tuple[KerasPredict, int | None, int]:
@@ -339,9 +328,8 @@ def _last_activation(model: Any) -> str:
 
 def is_skorch(model: Any) -> bool:
     """Tell whether a model is a classifier of skorch."""
-    skorch: Any = sys.modules.get("skorch")
-    nets = [getattr(skorch, name, None) for name in ("NeuralNetClassifier", "NeuralNetBinaryClassifier")]
-    return any(net is not None and isinstance(model, net) for net in nets)
+    names = ("NeuralNetClassifier", "NeuralNetBinaryClassifier")
+    return any([_is_instance(model, "skorch", name) for name in names])
 
 
 def argmax_module(net: Any) -> Any:

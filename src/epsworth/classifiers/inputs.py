@@ -12,6 +12,7 @@ from epsworth.classifiers.frameworks import KerasPredict, SkorchPredict, TorchPr
 from epsworth.classifiers.levels import XGBOOST, CodedPredict
 from epsworth.classifiers.onnx_models import OnnxPredict
 from epsworth.classifiers.reading import UNREADABLE, delegate, library_class, steps_of
+from epsworth.classifiers.sklearn_trees import FORESTS
 from epsworth.records import Records, as_records
 from epsworth.space import Feature
 from epsworth.tables import COMPUTED
@@ -23,6 +24,7 @@ KEEPS_COLUMNS = (  # hand on every column, and no other
     "SimpleImputer", "FunctionTransformer", "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "str",
 )  # fmt: skip
 HOLDERS = ("estimator_", "_preprocessor", "estimators_", "calibrated_classifiers_")
+ENSEMBLES_OF_TREES = (*FORESTS, "GradientBoostingClassifier")  # which take numbers, as their trees do
 NUMBERS_ALONE = (TorchPredict, KerasPredict, SkorchPredict)
 TEXTS = "tensor(string)"
 
@@ -117,13 +119,15 @@ def _of_step(step: Any, names: Names) -> Kinds:
         return _of_steps([one for _, one in step.steps], names)
     for attribute in ("transformers_", "transformer_list"):
         if (parts := getattr(step, attribute, None)) is not None:
-            return _joined(_of_step(part[1], _named(part[2], names) if len(part) > 2 else names) for part in parts)
+            return _merged(_of_step(part[1], _named(part[2], names) if len(part) > 2 else names) for part in parts)
     categories = getattr(step, "categories_", None)
     if categories is not None and len(categories) == len(names):
         known = {name: tuple(np.asarray(own).tolist()) for name, own in zip(names, categories, strict=True)}
         return {name: kind for name, kind in known.items() if name is not None}
-    found = _joined(_of_step(inner, own) for inner, own in _held(step, names))
-    return dict.fromkeys(_numbers_alone(step, names), COMPUTED) | found
+    numbers: Kinds = dict.fromkeys(_numbers_alone(step, names), COMPUTED)
+    if library_class(step) in ENSEMBLES_OF_TREES:
+        return numbers
+    return numbers | _merged(_of_step(inner, own) for inner, own in _inner_models(step, names))
 
 
 def _numbers_alone(step: Any, names: Names) -> list[str]:
@@ -140,33 +144,36 @@ def _numbers_alone(step: Any, names: Names) -> list[str]:
     elif kind in XGBOOST:
         alone = "c" not in (step.get_booster().feature_types or ())
     else:
-        tags, holds = step.__sklearn_tags__(), any(hasattr(step, name) for name in ("estimator_", "estimators_"))
+        holds = hasattr(step, "estimator_") or (hasattr(step, "estimators_") and kind not in ENSEMBLES_OF_TREES)
+        tags = step.__sklearn_tags__()
         alone = not (tags.no_validation or tags.input_tags.string or tags.input_tags.dict or holds)
     return [name for name in names if alone and name is not None]
 
 
-def _held(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
+def _inner_models(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
     """Yield the models that answer for an estimator, and the columns that each is given."""
     if (inner := delegate(step)) is not None:
         yield inner, names
+    selected = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))
+    own_features = getattr(step, "estimators_features_", None)
     for attribute in HOLDERS:
-        held = getattr(step, attribute, None)
-        held = held.ravel().tolist() if isinstance(held, np.ndarray) else held
-        for place, one in enumerate(held if isinstance(held, (list, tuple)) else [] if held is None else [held]):
+        models = getattr(step, attribute, None)
+        models = models.ravel().tolist() if isinstance(models, np.ndarray) else models
+        for place, one in enumerate(
+            models if isinstance(models, (list, tuple)) else [] if models is None else [models]
+        ):
             inner = getattr(one, "estimator", one) if attribute == "calibrated_classifiers_" else one
-            some = getattr(step, "estimators_features_", None)
-            kept = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))  # of a selection
-            yield inner, [names[int(at)] for at in (kept if some is None else some[place])]
+            yield inner, [names[int(at)] for at in (selected if own_features is None else own_features[place])]
 
 
 def _of_steps(steps: Sequence[Any], names: Names) -> Kinds:
     """Return what the steps of a pipeline tell, as long as it is known which columns reach them."""
-    found: Kinds = {}
+    kinds: Kinds = {}
     for step in steps:
         if step is not None and step != "passthrough":
-            found |= {name: kind for name, kind in _of_step(step, names).items() if name not in found}
+            kinds = _of_step(step, names) | kinds
             names = _handed_on(step, names)
-    return found
+    return kinds
 
 
 def _handed_on(step: Any, names: Names) -> Names:
@@ -184,13 +191,13 @@ def _handed_on(step: Any, names: Names) -> Names:
     return [None] * len(step.get_feature_names_out())
 
 
-def _joined(parts: Any) -> Kinds:
-    found: Kinds = {}
+def _merged(parts: Any) -> Kinds:
+    kinds: Kinds = {}
     for part in parts:
         for name, kind in part.items():
-            own = found.get(name, COMPUTED)
-            found[name] = own if kind == COMPUTED else kind if own == COMPUTED else tuple(dict.fromkeys([*own, *kind]))
-    return found
+            own = kinds.get(name, COMPUTED)
+            kinds[name] = own if kind == COMPUTED else kind if own == COMPUTED else tuple(dict.fromkeys([*own, *kind]))
+    return kinds
 
 
 def _named(columns: Any, names: Names) -> list[str | None]:
@@ -199,7 +206,7 @@ def _named(columns: Any, names: Names) -> list[str | None]:
         return [columns]
     if isinstance(columns, slice):
         return list(names[columns])
-    found = np.asarray(columns)
-    if found.dtype.kind in "US" or found.dtype == object:
-        return list(map(str, found.tolist()))
-    return [names[int(one)] for one in (np.flatnonzero(found) if found.dtype == bool else np.atleast_1d(found))]
+    array = np.asarray(columns)
+    if array.dtype.kind in "US" or array.dtype == object:
+        return list(map(str, array.tolist()))
+    return [names[int(one)] for one in (np.flatnonzero(array) if array.dtype == bool else np.atleast_1d(array))]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.reading import UNREADABLE, Predict, library_class, steps_of
+from epsworth.classifiers.reading import UNREADABLE, Predict, library_class
 from epsworth.frames import as_frame, is_categorical
 from epsworth.values import GAPS
 
@@ -193,12 +193,11 @@ def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
 
 def coded(model: Any) -> Coded | None:
     """Return the step from tables to what a booster takes; None where it does not say which levels it was fitted on."""
-    last, steps = steps_of(model)
-    kind = None if steps else library_class(last)
+    kind = library_class(model)
     try:
         if kind in XGBOOST:
-            return xgboost_coded(last)
-        return lightgbm_coded(last) if kind == "LGBMClassifier" else None
+            return xgboost_coded(model)
+        return lightgbm_coded(model) if kind == "LGBMClassifier" else None
     except UNREADABLE:
         return None
 
