@@ -1,4 +1,4 @@
-"""Labels are told from scores that were taken for labels.
+"""Labels: told from scores that were taken for labels, and the same whatever else a batch holds.
 
 Where the model declares its classes, whatever it answers must be one of them, of whatever kind.  Complex numbers are no
 labels.  Of a model that declares none, booleans, strings and other things are labels; numbers are taken for scores, and
@@ -13,9 +13,6 @@ refused, as soon as
 What counts is everything that was answered since the model was wrapped, not one batch: half points such as 0.5, 1.5
 and 2.5 remain labels, and a few records cannot hide a score.  Whole scores that take few values, such as percentages
 rounded to 0, 1, .., 99, cannot be told from labels: declare classes to have them refused.
-
-
-A record must get the same label every time, whatever is asked about together with it: checked by asking.
 """
 
 from __future__ import annotations
@@ -36,6 +33,9 @@ Labels = NDArray[Any]
 MOST_BROKEN = 16  # different broken numbers that may still be the names of classes
 MOST_WHOLE = 100  # different whole numbers that may
 FEW = 16  # classes that answers are compared with one by one
+NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
+ALONE = 3  # rows of a batch that are asked about once more, each by itself
+REPEATS = 3  # of a whole batch, to tell chance from dependence on the other rows
 
 
 class ClassifierError(ValueError):
@@ -48,8 +48,8 @@ class ClassifierError(ValueError):
     >>> scores = as_classifier(lambda X: X[:, 0] / 7)  # no labels
     >>> try:
     ...     scores.labels(np.arange(6.0)[:, None])
-    ... except ClassifierError as told:
-    ...     print(str(told).partition(";")[0])
+    ... except ClassifierError as error:
+    ...     print(str(error).partition(";")[0])
     <lambda> answered broken numbers that all lie between 0 and 1
     """
 
@@ -69,17 +69,17 @@ class AnswerHistory:
     whole: set[float] = field(default_factory=set)
     numbering: bool = False
 
-    def check(self, name: str, found: NDArray[Any], classes: tuple[Any, ...] | None, *, column: bool) -> None:
+    def check(self, name: str, labels: Labels, classes: tuple[Any, ...] | None, *, column: bool) -> None:
         """Refuse answers that are none of the classes, or look like scores, given those before."""
-        if found.dtype.kind == "c" or (
-            found.dtype == object and any(isinstance(v, (complex, np.complexfloating)) for v in found)
+        if labels.dtype.kind == "c" or (
+            labels.dtype == object and any(isinstance(v, (complex, np.complexfloating)) for v in labels)
         ):
             raise ClassifierError(f"{name} answered complex numbers, which are no labels; return labels")
         if classes is not None:
-            if not _all_known(found, classes):
+            if not _all_known(labels, classes):
                 raise _scores(name, "values that are none of its classes")
             return
-        numbers = _distinct(_numbers(found))
+        numbers = _distinct(_numbers(labels))
         broken = numbers != np.rint(numbers)
         self.broken.update(numbers[broken].tolist())
         self.whole.update(numbers[~broken].tolist())
@@ -103,26 +103,24 @@ class AnswerHistory:
             raise _scores(name, "broken numbers that all lie between 0 and 1")
 
 
-def _all_known(found: NDArray[Any], classes: tuple[Any, ...]) -> bool:
+def _all_known(labels: Labels, classes: tuple[Any, ...]) -> bool:
     """Tell whether all answers are among the classes, as Python compares them: 1 is 1.0, and no text."""
-    if found.dtype == object or len(classes) > FEW:
-        values = found.tolist() if found.dtype == object else np.unique(found).tolist()
-        return set(values) <= set(classes)
-    known = np.zeros(len(found), dtype=bool)
+    if labels.dtype == object or len(classes) > FEW:
+        return set(labels.tolist() if labels.dtype == object else np.unique(labels).tolist()) <= set(classes)
+    known = np.zeros(len(labels), dtype=bool)
     for one in classes:
-        known |= found == one
+        known |= labels == one
     return bool(known.all())
 
 
-def _numbers(found: NDArray[Any]) -> NDArray[Any]:
+def _numbers(labels: Labels) -> NDArray[Any]:
     """Return the answers that are numbers, and no booleans."""
-    if found.dtype.kind in "fiu":
-        return found
-    if found.dtype == object:
-        kinds = (int, float, np.integer, np.floating, Decimal, Fraction)
-        numbers = [value for value in found if isinstance(value, kinds) and not isinstance(value, bool)]
-        return np.array(list(map(_as_float, numbers)), dtype=np.float64)
-    return np.empty(0)
+    if labels.dtype.kind in "fiu":
+        return labels
+    numbers = (
+        [v for v in labels if isinstance(v, NUMBERS) and not isinstance(v, bool)] if labels.dtype == object else []
+    )
+    return np.array(list(map(_as_float, numbers)), dtype=np.float64)
 
 
 def _as_float(number: Any) -> float:
@@ -148,12 +146,10 @@ def _scores(name: str, what: str) -> ClassifierError:
     )
 
 
-ALONE = 3  # rows of a batch that are asked about once more, each by itself
-REPEATS = 3  # of a whole batch, to tell chance from dependence on the other rows
-
-
 def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: Labels, what: str, needs: str) -> int:
     """Ask about some rows of a batch alone, refuse other labels than the batch's; return how many were asked about.
+
+    Rows of different labels come first, as far as there are some: what a batch has to differ by shows there.
 
     Parameters
     ----------
@@ -164,7 +160,9 @@ def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: 
     """
     if len(labels) < 2:
         return 0  # that was alone
-    rows = _different(labels)
+    values = labels.tolist()
+    first = list({value: row for row, value in reversed(list(enumerate(values)))}.values())
+    rows = list(dict.fromkeys([*sorted(first)[:ALONE], *range(len(values))]))[:ALONE]
     for row in rows:
         if ask(np.array([row]))[0] != labels[row]:
             raise nondeterminism(name, lambda: ask(np.arange(len(labels))), labels, what, needs)
@@ -178,19 +176,10 @@ def nondeterminism(
 
     Else the other rows of the batch had a say: in what is computed, or only in how it is rounded next to a tie.
     """
-    told = f"{name} gives different labels for the same {what}"
+    same = f"{name} gives different labels for the same {what}"
     if all(np.array_equal(repeat(), labels) for _ in range(REPEATS)):
         return NondeterministicError(
-            f"{told}, alone and among others: its answer depends on the other rows of the batch, or on rounding next "
+            f"{same}, alone and among others: its answer depends on the other rows of the batch, or on rounding next "
             f"to a tie; {needs} needs a classifier that answers every row by itself"
         )
-    return NondeterministicError(f"{told}; {needs} needs a deterministic classifier: fix its seed")
-
-
-def _different(labels: Labels) -> list[int]:
-    """Return a few rows, of different labels as far as there are some: what a batch has to differ by shows there."""
-    first: dict[object, int] = {}
-    for row, label in enumerate(labels.tolist()):
-        first.setdefault(label, row)
-    rows = list(first.values())[:ALONE]
-    return rows + [row for row in range(len(labels)) if row not in rows][: ALONE - len(rows)]
+    return NondeterministicError(f"{same}; {needs} needs a deterministic classifier: fix its seed")

@@ -1,12 +1,10 @@
-"""Types that skops files may hold without being trusted by the user, besides skops' own trusted list.
+"""What a model file may hold without being trusted: listed types, made of a state, and trees that can be walked.
 
-A type is listed where nothing that the author of a file can write down makes it run the author's code: not as an object
-made without its constructor and given any attributes, nor when the model answers.  Each name counts only for the way of
-loading that it is listed under, so that nothing listed here is ever *called* on loading; of functions a file may hold
-the name.  What chooses what is called, by name or by attribute (``operator``, bound methods), is not listed.
-
-
-Trees of model files, validated before compiled code walks them: no cycle, children and features in range.
+A type is listed, besides skops' own trusted list, where nothing that the author of a file can write down makes it run
+the author's code: not as an object made without its constructor and given any attributes, nor when the model answers.
+Each name counts only for the way of loading that it is listed under, so that nothing listed here is ever *called* on
+loading; of functions a file may hold the name.  What chooses what is called, by name or by attribute (``operator``,
+bound methods), is not listed.
 
 scikit-learn, XGBoost and LightGBM follow the numbers of a tree unchecked: those that somebody wrote by hand could end
 the process, or never end.  Other arrays of a model rest on its library.
@@ -26,54 +24,42 @@ Ways = dict[str, set[str]]
 """From a name in a file to the ways in which skops is told to load it."""
 
 
-def _all(module: str, names: str) -> set[str]:
-    return {f"{module}.{name}" for name in names.split()}
-
-
-OBJECTS = (
-    # Compiled trees, whose indices `tree_validation` checks.
-    _all("sklearn.tree._tree", "Tree")
-    | _all("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor")
-    | _all("sklearn.neighbors._kd_tree", "KDTree")
-    | _all("sklearn.neighbors._ball_tree", "BallTree")
+OBJECTS = {  # by their modules
+    # Compiled trees, whose indices are checked below.
+    "sklearn.tree._tree": "Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.neighbors._kd_tree": "KDTree",
+    "sklearn.neighbors._ball_tree": "BallTree",
     # Metrics without parameters of their own; those with vectors or matrices index these unchecked.
-    | _all("sklearn.metrics._dist_metrics", "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64")
+    "sklearn.metrics._dist_metrics": "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64",
     # Plain Python that holds fitted numbers, or settings of a search that is over: no method is a hook of loading.
-    | _all("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling")
-    | _all("sklearn.compose._column_transformer", "make_column_selector")  # a regular expression and types
-    | _all("sklearn.neural_network._stochastic_optimizers", "AdamOptimizer SGDOptimizer")
-    | _all("sklearn.gaussian_process._gpc", "_BinaryGaussianProcessClassifierLaplace")
-    | _all(
-        "sklearn.gaussian_process.kernels",
-        "ConstantKernel WhiteKernel RBF Matern RationalQuadratic ExpSineSquared DotProduct Sum Product Exponentiation",
-    )
-    | _all("sklearn.multiclass", "_ConstantPredictor")
-    | _all(
-        "sklearn.model_selection._split",
-        "KFold StratifiedKFold GroupKFold StratifiedGroupKFold ShuffleSplit StratifiedShuffleSplit RepeatedKFold "
-        "RepeatedStratifiedKFold TimeSeriesSplit LeaveOneOut",
-    )
-    | _all("sklearn.metrics._scorer", "_PassthroughScorer _Scorer _CurveScorer")
-    | _all("sklearn.utils._metadata_requests", "MetadataRequest MethodMetadataRequest")
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.compose._column_transformer": "make_column_selector",  # a regular expression and types
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels": "ConstantKernel WhiteKernel RBF Matern RationalQuadratic ExpSineSquared "
+    "DotProduct Sum Product Exponentiation",
+    "sklearn.multiclass": "_ConstantPredictor",
+    "sklearn.model_selection._split": "KFold StratifiedKFold GroupKFold StratifiedGroupKFold ShuffleSplit "
+    "StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold TimeSeriesSplit LeaveOneOut",
+    "sklearn.metrics._scorer": "_PassthroughScorer _Scorer _CurveScorer",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
     # Not the Booster within: its trees are bytes of its library, which walks them unchecked.
-    | _all("xgboost.sklearn", "XGBClassifier XGBRFClassifier")
-    | _all("lightgbm.sklearn", "LGBMClassifier")
-    | _all("epsworth.pac.forest", "FixedForest")  # numpy alone, whose indices are checked
-)
-FUNCTIONS = (  # pure functions of arrays, by which columns or parameters were chosen
-    _all("sklearn.utils.validation", "check_array")  # what histogram boosting does to numeric columns
-    | _all("sklearn.feature_selection._univariate_selection", "f_classif chi2")
-    | _all("sklearn.feature_selection._mutual_info", "mutual_info_classif")
-    | _all(
-        "sklearn.metrics._classification",
-        "accuracy_score balanced_accuracy_score f1_score precision_score recall_score log_loss brier_score_loss "
-        "matthews_corrcoef jaccard_score",
-    )
-    | _all("sklearn.metrics._ranking", "roc_auc_score average_precision_score")
-)
+    "xgboost.sklearn": "XGBClassifier XGBRFClassifier",
+    "lightgbm.sklearn": "LGBMClassifier",
+    "epsworth.pac.forest": "FixedForest",  # numpy alone, whose indices are checked
+}
+FUNCTIONS = {  # pure functions of arrays, by which columns or parameters were chosen
+    "sklearn.utils.validation": "check_array",  # what histogram boosting does to numeric columns
+    "sklearn.feature_selection._univariate_selection": "f_classif chi2",
+    "sklearn.feature_selection._mutual_info": "mutual_info_classif",
+    "sklearn.metrics._classification": "accuracy_score balanced_accuracy_score f1_score precision_score recall_score "
+    "log_loss brier_score_loss matthews_corrcoef jaccard_score",
+    "sklearn.metrics._ranking": "roc_auc_score average_precision_score",
+}
 ALLOWED: Ways = (
-    {name: {"ObjectNode"} for name in OBJECTS}
-    | {name: {"FunctionNode"} for name in FUNCTIONS}
+    {f"{module}.{name}": {"ObjectNode"} for module, names in OBJECTS.items() for name in names.split()}
+    | {f"{module}.{name}": {"FunctionNode"} for module, names in FUNCTIONS.items() for name in names.split()}
     | {
         "sklearn.tree._tree.Tree": {"TreeNode"},
         "sklearn.utils._bunch.Bunch": {"DictNode"},  # a dict whose entries are attributes, too
@@ -143,7 +129,7 @@ def check_trees(model: Any) -> None:
             continue
         seen[id(part), width] = part
         _check_part(part, width)
-        waiting += [(one, width) for one in _held(part)]
+        waiting += [(one, width) for one in _items(part)]
         if issparse(part) and hasattr(part, "check_format"):
             part.check_format(full_check=True)
         if not hasattr(part, "__dict__") or isinstance(part, np.ndarray):
@@ -159,7 +145,7 @@ def check_trees(model: Any) -> None:
         waiting += [(one, let) for one in own.values()]
 
 
-def _held(part: Any) -> list[Any]:
+def _items(part: Any) -> list[Any]:
     if isinstance(part, dict):
         return list(part.values())
     if isinstance(part, (list, tuple, set)):

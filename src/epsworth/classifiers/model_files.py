@@ -1,15 +1,9 @@
 """Model files: data is loaded as it is, programs only when the user says so.
 
-skops files may hold what skops and `trusted_types` list, or what the user names; ONNX files, and those that XGBoost,
-LightGBM and CatBoost write, hold numbers (see `native_files`).  Pickles, Keras archives and PyTorch programs run when
-they are loaded or asked.
-
-
-Files that hold a model as data (ONNX, XGBoost, LightGBM, CatBoost), and programs of PyTorch and Keras.
-
-Boosters hold scores and an objective.  Where the objective says what a label is, the model becomes its library's
-classifier, which answers labels; else it is refused, since no threshold on a score is ours to choose.  The files of
-XGBoost and LightGBM hold no names of classes: their labels are 0, 1, 2, ...
+skops files may hold what skops and `file_safety` list, or what the user names; ONNX files, and those that XGBoost,
+LightGBM and CatBoost write, hold numbers.  Pickles, Keras archives and PyTorch programs run when they are loaded or
+asked.  Boosters hold scores and an objective: where that says what a label is, the model becomes its library's
+classifier, of labels 0, 1, 2, ..; else it is refused, since no threshold on a score is ours to choose.
 """
 
 from __future__ import annotations
@@ -122,27 +116,25 @@ def _types(trust: Sequence[str]) -> set[str]:
 def _load_skops(path: Path, trust: bool | set[str]) -> Any:
     from skops import io as skops_io
 
-    trusted = trust if isinstance(trust, set) else set()
+    trusted, refused = (trust if isinstance(trust, set) else set[str]()), list[str]()
     try:
         data = path.read_bytes()  # once: what is checked is what is loaded
         if trust is not True:
             _check_size(data)
         unknown = skops_io.get_untrusted_types(data=data)
-        refused = [] if trust is True else [name for name in _doubtful(data, unknown) if name not in trusted]
+        if trust is not True:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                refused = [one for one in doubtful(json.loads(archive.read(SCHEMA)), unknown) if one not in trusted]
         if not refused:
             model = skops_io.loads(data, trusted=unknown)
             if trust is not True:
                 check_trees(model)
     except (ArchiveError, TreeError) as error:
         raise ValueError(f"the model {path} {error}; pass --trust if you made it yourself") from None
-    except zipfile.BadZipFile:
-        raise ValueError(
-            f"the model {path} is not a skops file, or not a whole one; save it with skops.io.dump"
-        ) from None
     except Exception as error:
+        reason = "" if isinstance(error, zipfile.BadZipFile) else f": {_first_line(error)}"
         raise ValueError(
-            f"the model {path} is not a skops file, or not a whole one: {_first_line(error)}; "
-            "save it with skops.io.dump"
+            f"the model {path} is not a skops file, or not a whole one{reason}; save it with skops.io.dump"
         ) from error
     if refused:
         raise ValueError(
@@ -176,20 +168,15 @@ def _unpacked(data: bytes, most: int) -> int:
             if member.startswith(b"PK"):
                 size += _unpacked(member, most - size)
             elif name == SCHEMA:
-                size += sum(stated.get(one, 0) for one in _named(member))
+                size += sum(stated.get(one, 0) for one in _named_members(member))
     return size
 
 
-def _named(schema: bytes) -> list[str]:
+def _named_members(schema: bytes) -> list[str]:
     """Return the members that a schema names, as often as it does."""
-    found: list[Any] = []
-    json.loads(schema, object_hook=lambda node: found.append(node.get("file")))
-    return [one for one in found if isinstance(one, str)]
-
-
-def _doubtful(data: bytes, unknown: list[str]) -> list[str]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return doubtful(json.loads(archive.read(SCHEMA)), unknown)
+    names: list[Any] = []
+    json.loads(schema, object_hook=lambda node: names.append(node.get("file")))
+    return [name for name in names if isinstance(name, str)]
 
 
 def _load_pickle(path: Path) -> Any:
@@ -217,8 +204,7 @@ def _imported(package: str, extra: str, path: Path) -> Any:
         return importlib.import_module(package)
     except ImportError:
         raise ValueError(
-            f"the model {path} needs the package {package.split('.')[0]}, which is not installed: "
-            f'pip install "epsworth[{extra}]"'
+            f'the model {path} needs the package {package}, which is not installed: pip install "epsworth[{extra}]"'
         ) from None
 
 
@@ -310,12 +296,7 @@ def _keras(path: Path) -> Any:
     return _parsed(path, "a Keras", lambda: keras.saving.load_model(path, compile=False))
 
 
-Loader = Callable[[Path], Any]
-NATIVE: dict[str, Loader] = {
-    ".onnx": _onnx,
-    ".ubj": _xgboost,
-    ".json": _xgboost,
-    ".txt": _lightgbm,
-    ".cbm": _catboost,
-}
-PROGRAMS: dict[str, Loader] = {".pt2": _exported, ".pt": _scripted, ".keras": _keras}
+NATIVE: dict[str, Callable[[Path], Any]] = {
+    ".onnx": _onnx, ".ubj": _xgboost, ".json": _xgboost, ".txt": _lightgbm, ".cbm": _catboost
+}  # fmt: skip
+PROGRAMS: dict[str, Callable[[Path], Any]] = {".pt2": _exported, ".pt": _scripted, ".keras": _keras}

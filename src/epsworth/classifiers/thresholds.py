@@ -15,22 +15,15 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.link_functions import Calibrated, Ends, Logistic, Negated, Response, Sums
-from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, library_class, opened
+from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, library_class, library_classes, opened
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 
 LINEAR = (
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearSVC",
-    "LinearDiscriminantAnalysis",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-    "SGDClassifier",
-    "Perceptron",
-    "PassiveAggressiveClassifier",
+    *("LogisticRegression", "LogisticRegressionCV", "LinearSVC", "LinearDiscriminantAnalysis", "RidgeClassifier"),
+    *("RidgeClassifierCV", "SGDClassifier", "Perceptron", "PassiveAggressiveClassifier"),
 )
-CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
+CALIBRATORS = {"_SigmoidCalibration", "IsotonicRegression"}
 ONE_VS_REST = "OneVsRestClassifier"
 THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 CALIBRATED = ("decision_function", "predict_proba")  # what is calibrated: the first that a model has
@@ -64,8 +57,7 @@ class Rule(NamedTuple):
 
     def ends(self, scores: Floats) -> Ends:
         """Return the ends of the values that are compared, from single scores."""
-        found = self.response(scores[:, np.newaxis], np.zeros(1))
-        return Ends(found.low[:, self.column], found.high[:, self.column])
+        return Ends(*(end[:, self.column] for end in self.response(scores[:, np.newaxis], np.zeros(1))))
 
 
 class Bracket(NamedTuple):
@@ -128,9 +120,7 @@ def threshold_rule(model: Any, one: Answers) -> Rule:
 
 def calibration(part: Any, one: Answers, classes: Any) -> Response:
     """Return what a part of a `CalibratedClassifierCV` answers, given what its estimator does."""
-    if library_class(part) != "_CalibratedClassifier" or any(
-        library_class(c) not in CALIBRATORS for c in part.calibrators
-    ):
+    if library_class(part) != "_CalibratedClassifier" or not library_classes(part.calibrators) <= CALIBRATORS:
         raise Unsupported("a calibrator is neither a sigmoid nor isotonic, or answers by code of its own")
     inner = one.response(part.estimator, CALIBRATED)[1]
     if inner is None:
@@ -171,37 +161,28 @@ class Scored(Answers):
 
 def scored(model: Any) -> Scored:
     """Open a model, through thresholds and calibration by a single model of two classes, or say what is in the way."""
-    found = opened(model)
-    if found is None:
+    parts = opened(model)
+    if parts is None:
         raise Unsupported("a part of the classifier answers by code of its own")
-    estimator, kind, steps = found
+    estimator, kind, steps = parts
+    if kind == ONE_VS_REST:
+        return _one_vs_rest(estimator, steps)
     if kind in THRESHOLDS:
         one = scored(thresholded(estimator))
-        rule, probabilities = threshold_rule(estimator, one), one.probabilities
+        one = replace(one, rule=threshold_rule(estimator, one))
     elif kind == "CalibratedClassifierCV":
         if len(estimator.calibrated_classifiers_) != 1 or len(estimator.classes_) != 2:
             raise Unsupported("the CalibratedClassifierCV averages several models, or has more than two classes")
         (part,) = estimator.calibrated_classifiers_
         one = scored(part.estimator)
-        probabilities = calibration(part, one, estimator.classes_)
-        rule = argmax_rule(probabilities)
-    elif kind == ONE_VS_REST:
-        return one_vs_rest(estimator, steps)
+        response = calibration(part, one, estimator.classes_)
+        one = replace(one, rule=argmax_rule(response), probabilities=response, scores=None)
     else:
-        one = Scored(estimator=estimator, kind=kind, steps=steps, probabilities=Logistic(), scores=Sums())
-        return replace(one, classes=getattr(estimator, "classes_", None))
-    scores = one.scores if kind in THRESHOLDS else None
-    return replace(
-        one,
-        steps=[*steps, *one.steps],
-        rule=rule,
-        classes=estimator.classes_,
-        probabilities=probabilities,
-        scores=scores,
-    )
+        one = Scored(estimator=estimator, kind=kind, steps=[], probabilities=Logistic(), scores=Sums())
+    return replace(one, steps=[*steps, *one.steps], classes=getattr(estimator, "classes_", None))
 
 
-def one_vs_rest(model: Any, steps: list[Any]) -> Scored:
+def _one_vs_rest(model: Any, steps: list[Any]) -> Scored:
     """Open a `OneVsRestClassifier` of linear models: of two classes it has one score, of more a score for each.
 
     It compares what its members' ``decision_function`` answers, as they stand; the first of equal scores may win or
@@ -227,15 +208,17 @@ def one_vs_rest(model: Any, steps: list[Any]) -> Scored:
 
 def kind_behind(model: Any) -> str | None:
     """Return the kind of the estimator behind all thresholds, calibrations and members against the rest."""
-    found = opened(model)
-    if found is None:
-        return None
-    estimator, kind, _ = found
-    if kind in THRESHOLDS:
-        return kind_behind(thresholded(estimator))
-    if kind == "CalibratedClassifierCV":
-        return kind_behind(estimator.calibrated_classifiers_[0].estimator)
-    return kind_behind(estimator.estimators_[0]) if kind == ONE_VS_REST else kind
+    while (parts := opened(model)) is not None:
+        model, kind, _ = parts
+        if kind in THRESHOLDS:
+            model = thresholded(model)
+        elif kind == "CalibratedClassifierCV":
+            model = model.calibrated_classifiers_[0].estimator
+        elif kind == ONE_VS_REST:
+            model = model.estimators_[0]
+        else:
+            return kind
+    return None
 
 
 def logistic_at(estimator: Any, points: Any) -> bool:

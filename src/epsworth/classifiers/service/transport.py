@@ -65,7 +65,7 @@ class Transport:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     _security: Any = field(default=None, repr=False)
 
-    def ask(self, questions: Callable[[Asking], Awaitable[T]]) -> T:
+    def ask(self, questions: Callable[[HttpSession], Awaitable[T]]) -> T:
         """Run questions in an event loop of their own, in a thread of its own; Ctrl-C cancels them."""
         httpx, portals = _imported()
         if self._security is None:
@@ -75,7 +75,7 @@ class Transport:
             async with httpx.AsyncClient(
                 headers={**self.headers, "Accept-Encoding": "identity"}, verify=self._security, timeout=None
             ) as client:
-                return await questions(Asking(self, client))
+                return await questions(HttpSession(self, client))
 
         with portals() as portal:
             found: T = portal.call(run)
@@ -83,8 +83,8 @@ class Transport:
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
-    """An open connection."""
+class HttpSession:
+    """An open session with one service."""
 
     to: Transport
     client: Any
