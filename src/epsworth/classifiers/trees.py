@@ -112,6 +112,28 @@ class TreeModel:
         left = np.asarray(seen < threshold if self.strict else seen <= threshold)
         return left if self.missing is None else np.where(np.isnan(seen), self.missing[nodes], left)
 
+    def last_left(self, threshold: Floats) -> Floats:
+        """Return the last doubles that go left at thresholds, as they do all before them.
+
+        Claim: every double takes the same way at every node.  A value is cast to a float32 up to the threshold exactly
+        where it is not beyond the middle between that float32 and the next, to which ties may be rounded.
+        """
+        if self.dtype == np.float32:
+            below = threshold.astype(np.float32)
+            beyond = below >= threshold if self.strict else below > threshold
+            with np.errstate(over="ignore"):
+                below = np.where(beyond, np.nextafter(below, np.float32(-np.inf)), below)
+                cast = np.isneginf(below) & ~(beyond & np.isneginf(threshold))  # from doubles below all finite float32
+                lower = np.where(cast, -(2.0**128), below.astype(np.float64))
+                middle = (lower + _next_up(below)) / 2
+                threshold = np.where(middle.astype(np.float32) <= below, middle, np.nextafter(middle, -np.inf))
+        elif self.strict:
+            threshold = np.nextafter(threshold, -np.inf)
+        tiny = np.abs(threshold) < self.zero  # values up to there count for zero
+        threshold = np.where(tiny & (threshold >= 0), self.zero, threshold)
+        outside = (tiny & (threshold < 0)) | ((threshold == -self.zero) & (self.zero > 0))
+        return np.where(outside, np.nextafter(-self.zero, -np.inf), threshold)
+
     def labels(self, given: NDArray[Any]) -> tuple[NDArray[Any], Bools]:
         """Return the labels of what is handed on, and where their margins are too large to be near ties."""
         places, clear = self.decided(self.scores(given))
@@ -163,26 +185,8 @@ def concatenated_trees(nodes: Sequence[Nodes], values: Sequence[Floats], model: 
 
 
 def in_doubles(model: TreeModel) -> TreeModel:
-    """Return the same trees with thresholds that doubles are compared with as they are, by ``<=``.
-
-    Claim: every double takes the same way at every node.  A value is cast to a float32 up to the threshold exactly
-    where it is not beyond the middle between that float32 and the next, to which ties may be rounded.
-    """
-    threshold = model.threshold
-    if model.dtype == np.float32:
-        below = threshold.astype(np.float32)
-        beyond = below >= threshold if model.strict else below > threshold
-        with np.errstate(over="ignore"):
-            below = np.where(beyond, np.nextafter(below, np.float32(-np.inf)), below)
-            middle = (below.astype(np.float64) + _next_up(below)) / 2
-            threshold = np.where(middle.astype(np.float32) <= below, middle, np.nextafter(middle, -np.inf))
-    elif model.strict:
-        threshold = np.nextafter(threshold, -np.inf)
-    tiny = np.abs(threshold) < model.zero  # values up to there count for zero
-    threshold = np.where(tiny & (threshold >= 0), model.zero, threshold)
-    outside = (tiny & (threshold < 0)) | ((threshold == -model.zero) & (model.zero > 0))
-    threshold = np.where(outside, np.nextafter(-model.zero, -np.inf), threshold)
-    return replace(model, threshold=threshold, dtype=np.float64, strict=False, zero=0.0)
+    """Return the same trees with thresholds that doubles are compared with as they are, by ``<=``."""
+    return replace(model, threshold=model.last_left(model.threshold), dtype=np.float64, strict=False, zero=0.0)
 
 
 def _next_up(singles: NDArray[np.float32]) -> Floats:
