@@ -85,15 +85,13 @@ class Preprocessing:
         return self.columns.order[columns] < 0 if self.steps else np.zeros(len(columns), dtype=bool)
 
     def own(self, position: int, columns: NDArray[np.intp], natural: Floats, through: Through) -> NDArray[Any]:
-        """Return natural values of a record's column as they are handed on, each in a column of its own."""
-        return through(position, natural)[np.arange(len(natural)), columns] if self.steps else natural
+        """Return natural values of a record's column as the steps hand them on, each in a column of its own."""
+        return through(position, natural)[np.arange(len(natural)), columns]
 
     def guessed(self, position: int, columns: NDArray[np.intp], seen: Floats, through: Through) -> Guess:
         """Guess which natural values are handed on as those seen, where columns are affine; else say nothing."""
-        slope, shift = np.ones(len(columns)), np.zeros(len(columns))
-        if self.steps:
-            slope = np.abs(self.columns.slopes[columns, position])
-            shift = through(position, np.zeros(1))[0, columns].astype(np.float64)
+        slope = np.abs(self.columns.slopes[columns, position])
+        shift = through(position, np.zeros(1))[0, columns].astype(np.float64)
         sign = np.where(self.falls(columns), -1.0, 1.0)
         with np.errstate(over="ignore"):
             guess = np.clip(sign * (seen - shift) / slope, -LARGEST, LARGEST)
