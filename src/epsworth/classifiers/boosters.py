@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.levels import Coded, coded
+from epsworth.classifiers.levels import CategoryEncoder, encoder_of
 from epsworth.classifiers.pipeline import Preprocessing
 from epsworth.classifiers.reading import UNREADABLE, adjacent_floats, answers_as_read, ignoring_names, leading
 from epsworth.classifiers.transformers import Columns
@@ -82,7 +82,7 @@ def _verified_trees(
     columns: Columns, sides: CategorySplits, *, dtype: Any, strict: bool = False, zero: float = 0.0,
 ) -> TreeModel | None:  # fmt: skip
     try:
-        trees, step = reader(model, sides), coded(model)
+        trees, step = reader(model, sides), encoder_of(model)
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
         read = replace(concatenated_trees(*trees, model, dtype), strict=strict, zero=zero)
@@ -91,7 +91,7 @@ def _verified_trees(
         return None
     if verified is None or not (step or sides.splits):
         return verified
-    step = step or Coded(tuple(map(str, getattr(model, "feature_names_in_", range(sides.width)))))
+    step = step or CategoryEncoder(tuple(map(str, getattr(model, "feature_names_in_", range(sides.width)))))
     seen = sides.columns(columns, step.codes, type(model).__name__)
     return replace(verified, before=Preprocessing((step, sides), seen))
 

@@ -25,7 +25,7 @@ from epsworth.classifiers.frameworks import (
     keras_answer,
     known_shape,
 )
-from epsworth.classifiers.levels import CodedPredict, coded
+from epsworth.classifiers.levels import EncodedPredict, encoder_of
 from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
 from epsworth.classifiers.reading import COMPONENTS, Predict, known_labels, library_class, steps_of
 from epsworth.classifiers.sklearn_trees import FORESTS, TREES, forest_answer
@@ -88,7 +88,7 @@ class Classifier:
     @property
     def levels(self) -> Mapping[str, tuple[Any, ...]]:
         """The levels that it was fitted on, of columns that it takes for categories; none where it names none."""
-        return self.answer.coded.levels if isinstance(self.answer, CodedPredict) else {}
+        return self.answer.encoder.levels if isinstance(self.answer, EncodedPredict) else {}
 
     def labels(self, records: Any) -> Labels:
         """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
@@ -203,10 +203,10 @@ def _from_estimator(model: Any) -> Classifier:
         if isinstance(model, BaseEstimator):
             _check_estimator(model, last, steps)
     features, classes = getattr(model, "feature_names_in_", None), known_labels(model)
-    step, numbers = None if steps else coded(last), getattr(last, "labels_", None)
+    step, numbers = None if steps else encoder_of(last), getattr(last, "labels_", None)
     wrapped = Classifier(
         " + ".join([type(part).__name__ for part in (*steps, last)]),
-        CodedPredict(model, step) if step else forest_answer(model),
+        EncodedPredict(model, step) if step else forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None) or None,  # 0 of a CatBoost file
         classes=None if classes is None else tuple(classes.tolist()),

@@ -9,7 +9,7 @@ import numpy as np
 
 from epsworth.classifiers.classifier import Classifier
 from epsworth.classifiers.frameworks import KerasPredict, SkorchPredict, TorchPredict
-from epsworth.classifiers.levels import XGBOOST, CodedPredict
+from epsworth.classifiers.levels import XGBOOST, EncodedPredict
 from epsworth.classifiers.onnx_models import OnnxPredict
 from epsworth.classifiers.reading import UNREADABLE, delegate, library_class, steps_of
 from epsworth.classifiers.sklearn_trees import FORESTS
@@ -53,7 +53,7 @@ def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
     if isinstance(classifier.answer, OnnxPredict):
         inputs = {one.name: "text" if one.type == TEXTS else COMPUTED for one in classifier.answer.inputs}
         return dict.fromkeys(names, *inputs.values()) if len(inputs) == 1 else dict(inputs)
-    if isinstance(classifier.answer, CodedPredict):
+    if isinstance(classifier.answer, EncodedPredict):
         return dict(classifier.levels)
     if isinstance(classifier.answer, NUMBERS_ALONE):
         return dict.fromkeys(names, COMPUTED)

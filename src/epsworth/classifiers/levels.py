@@ -86,7 +86,7 @@ def _spelt(text: str) -> int | float | bool | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class CategoryEncoder:
     """A step from tables to numbers, codes of levels among them.
 
     Attributes
@@ -191,18 +191,18 @@ def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
     raise ClassifierError(f"the column {name!r} does not hold numbers, which the model takes there")
 
 
-def coded(model: Any) -> Coded | None:
+def encoder_of(model: Any) -> CategoryEncoder | None:
     """Return the step from tables to what a booster takes; None where it does not say which levels it was fitted on."""
     kind = library_class(model)
     try:
         if kind in XGBOOST:
-            return xgboost_coded(model)
-        return lightgbm_coded(model) if kind == "LGBMClassifier" else None
+            return xgboost_encoder(model)
+        return lightgbm_encoder(model) if kind == "LGBMClassifier" else None
     except UNREADABLE:
         return None
 
 
-def xgboost_coded(model: Any) -> Coded | None:
+def xgboost_encoder(model: Any) -> CategoryEncoder | None:
     """Return the step before an XGBoost classifier that was fitted on a data frame with categories."""
     booster = model.get_booster()
     if "c" not in (booster.feature_types or ()):
@@ -214,7 +214,7 @@ def xgboost_coded(model: Any) -> Coded | None:
         {name: own[reading] for name, own in zip(names, found, strict=bool(found)) if own[reading]}
         for reading in range(2)
     )
-    return Coded(names, first, second, closed=True) if first else None
+    return CategoryEncoder(names, first, second, closed=True) if first else None
 
 
 def levels_of_xgboost(learner: Mapping[str, Any]) -> list[tuple[Levels, Levels]]:
@@ -248,7 +248,7 @@ def _texts(letters: bytes, ends: Sequence[int]) -> tuple[Levels, Levels]:
         return by_letter, ()
 
 
-def lightgbm_coded(model: Any) -> Coded | None:
+def lightgbm_encoder(model: Any) -> CategoryEncoder | None:
     """Return the step before a LightGBM classifier that was fitted on a data frame with categories.
 
     The model keeps the levels of such columns one after the other.  Which columns these were follows from those that
@@ -264,8 +264,8 @@ def lightgbm_coded(model: Any) -> Coded | None:
     if places is None:
         longest = max(map(len, known))
         doubtful = [name for name, info in zip(names, infos, strict=True) if _may_hold(info, longest)]
-        return Coded(names, unplaced=known, doubtful=doubtful)
-    return Coded(names, {names[at]: levels for at, levels in zip(places, known, strict=True)})
+        return CategoryEncoder(names, unplaced=known, doubtful=doubtful)
+    return CategoryEncoder(names, {names[at]: levels for at, levels in zip(places, known, strict=True)})
 
 
 def _places(infos: Sequence[str], known: Sequence[Levels], told: list[int]) -> list[int] | None:
@@ -292,11 +292,11 @@ def _may_hold(info: str, count: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedPredict(Predict):
+class EncodedPredict(Predict):
     """Ask a booster's own ``predict`` about the codes of a table."""
 
-    coded: Coded
+    encoder: CategoryEncoder
 
     def __call__(self, records: Any) -> Any:
         """Return what the model predicts."""
-        return super().__call__(self.coded.transform(records))
+        return super().__call__(self.encoder.transform(records))
