@@ -277,16 +277,15 @@ class CategorySplits:
 
     def transform(self, seen: Floats) -> Floats:
         """Return the columns of codes and numbers, and behind them those of sides."""
-        found = np.empty((len(seen), self.width + len(self.splits)))
-        found[:, : self.width] = seen
+        handed = np.empty((len(seen), self.width + len(self.splits)))
+        handed[:, : self.width] = seen
         for feature, (named, columns, sides) in self.tables.items():
             values = np.asarray(seen[:, feature], dtype=np.float64)
             codes = self.read(values)
             place = np.searchsorted(named, codes)
             known = np.append(named, np.nan)[place] == codes
-            place = np.where(known, place, len(named) + np.isnan(values))
-            found[:, columns] = sides[place]
-        return found
+            handed[:, columns] = sides[np.where(known, place, len(named) + np.isnan(values))]
+        return handed
 
     def columns(self, given: Columns, codes: Bools, kind: str) -> Columns:
         """Return what is known of the columns: codes and sides keep no order, numbers are those that were given."""
