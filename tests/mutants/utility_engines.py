@@ -134,7 +134,7 @@ def layers_trusted_to_the_bit(original):
 @mutant(
     "epsworth.classifiers.reading.answers_as_read",
     claim="no engine relies on a reading of a model that the model's own labels contradict",
-    test="tests/classifiers/test_genuine.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
+    test="tests/classifiers/test_library_classes.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
 )
 def readings_that_are_right_somewhere(original):
     return lambda labels, read, clear: bool((labels == read)[clear].any())
@@ -161,7 +161,7 @@ def single_precision_holds_all_numbers(original):
 @mutant(
     "epsworth.classifiers.reading._library_class",
     claim="a model that answers by other code than its library's is a black box",
-    test="tests/classifiers/test_genuine.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",
+    test="tests/classifiers/test_library_classes.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",
 )
 def subclasses_answer_as_their_library(original):
     return lambda kind: next((found for parent in kind.__mro__ if (found := original(parent)) is not None), None)
@@ -170,7 +170,7 @@ def subclasses_answer_as_their_library(original):
 @mutant(
     "epsworth.classifiers.answers.check_batch_invariance",
     claim="a classifier whose labels depend on the other rows of a batch is refused",
-    test="tests/classifiers/test_steadiness.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
+    test="tests/classifiers/test_determinism.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
 )
 def rows_are_not_asked_alone(original):
     return lambda name, ask, labels, what, needs: 0

@@ -44,6 +44,10 @@ from epsworth.classifiers.trees import (
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
+CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
+LINKS = ("logit", "mlogit")
+MOST_LEAVES = 1 << 21  # of all tables together
+EVEN = 0.5  # the probability from which on CatBoost answers the second of two classes
 LIGHTGBM_ZERO = float(np.float32(1e-35))  # kZeroThreshold: entries up to it are dropped, hence zero
 PROBES = 64
 GAPS = 0.1  # share of values in probes that are missing
@@ -276,12 +280,6 @@ def lightgbm_classifier(booster: Any) -> Any | None:
     model._classes, model._n_classes, model._objective = np.arange(count), count, header["objective"].split(" ")[0]
     model._n_features = model._n_features_in = booster.num_feature()
     return model
-
-
-CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
-LINKS = ("logit", "mlogit")
-MOST_LEAVES = 1 << 21  # of all tables together
-EVEN = 0.5  # the probability from which on CatBoost answers the second of two classes
 
 
 def catboost_model(model: Any) -> TreeModel | None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+PLAIN = (str, bytes, int, float, type, FunctionType, np.ufunc, type(None))
 Ways = dict[str, set[str]]
 """From a name in a file to the ways in which skops is told to load it."""
 
@@ -100,9 +101,6 @@ def doubtful(schema: Any, unknown: list[str]) -> list[str]:
         elif isinstance(part, list):
             waiting += part
     return sorted(name for name in unknown if not ways.get(name, {""}) <= ALLOWED.get(name, set()))
-
-
-PLAIN = (str, bytes, int, float, type, FunctionType, np.ufunc, type(None))
 
 
 class TreeError(ValueError):

@@ -21,6 +21,7 @@ from epsworth.classifiers.networks import LOGISTIC, TANH, Activation, Affine, Ne
 from epsworth.classifiers.reading import Predict, Unsupported, library_class
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
+RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal.")  # in names of operations that draw, or may
 PROBES = 64  # records, and random ones, at which a single output must be seen on both sides of 0
 SCALES = (1.0, -1.0, 10.0, -10.0, 1e3, -1e3)
 
@@ -242,9 +243,6 @@ def _layer(part: Any) -> Affine | Activation:
 
 def _array(tensor: Any) -> Any:
     return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
-
-
-RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal.")  # in names of operations that draw, or may
 
 
 def is_keras(model: Any) -> bool:

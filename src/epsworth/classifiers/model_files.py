@@ -32,6 +32,7 @@ from epsworth.files import check_readable
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 SCHEMA = "schema.json"  # of what a skops file holds
+PROBES = 16
 LARGEST = 2**30  # bytes that a skops file may unpack to
 SMALL, RATIO = 2**26, 100  # beyond the first, not more than so many times the file's own size
 
@@ -193,9 +194,6 @@ def _load_pickle(path: Path) -> Any:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
-
-
-PROBES = 16
 
 
 def _imported(package: str, extra: str, path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""What a fully connected network is made of: affine maps, and activations with lines below and above them."""
+"""Fully connected networks: affine maps, and activations with lines below and above them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scipy.special import expit
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.reading import Unsupported, leading
 
+DOUBLE = 2.0**-53  # unit roundoff
 STEPS = 16  # rounded operations per affine map besides the additions: the activation before it, a cast, a division
 LARGE = 1e30  # sizes beyond which single precision could overflow
 OVERFLOWS = "a number of the table, or of a range, is so large that single precision could overflow"
@@ -104,6 +105,9 @@ class Sigmoid:
 TANH = Sigmoid(np.tanh, lambda value: 1 - value**2)
 LOGISTIC = Sigmoid(expit, lambda value: value * (1 - value))
 Activation = Rectifier | Sigmoid
+HIDDEN: dict[str, tuple[Activation, ...]] = {  # of a perceptron
+    "identity": (), "relu": (Rectifier(),), "tanh": (TANH,), "logistic": (LOGISTIC,)
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,15 +171,6 @@ def network_of(steps: Sequence[Affine | Activation], classes: NDArray[Any], unit
     if max(layer.additions for layer in affine) ** 2 * unit > STEPS / 2:
         raise Unsupported("a layer is too wide for its rounding to be bounded")
     return Network(tuple(affine), tuple(activations), classes, unit)
-
-
-DOUBLE = 2.0**-53  # unit roundoff
-HIDDEN: dict[str, tuple[Activation, ...]] = {
-    "identity": (),
-    "relu": (Rectifier(),),
-    "tanh": (TANH,),
-    "logistic": (LOGISTIC,),
-}
 
 
 def perceptron(estimator: Any) -> Network:

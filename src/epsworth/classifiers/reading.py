@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ from epsworth.arrays import Bools, Floats
 
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost", "_catboost", "interpret", "torch")
 METHODS = {"predict", "predict_proba", "decision_function", "transform", "forward"}
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
+LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
+
+
+class Unsupported(Exception):
+    """What stands in the way of reading a model, or of an engine that would answer for it."""
 
 
 def library_class(model: Any) -> str | None:
@@ -47,16 +55,6 @@ def _library_class(kind: type) -> str | None:
     module = sys.modules.get(str(kind.__module__))
     ours = str(kind.__module__).partition(".")[0] in LIBRARIES and getattr(module, kind.__name__, None) is kind
     return kind.__name__ if ours else None
-
-
-LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
-
-
-class Unsupported(Exception):
-    """What stands in the way of reading a model, or of an engine that would answer for it."""
-
-
-UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
 
 
 def answers_as_read(labels: NDArray[Any], read: NDArray[Any], clear: Bools) -> bool:
@@ -105,9 +103,6 @@ def adjacent_floats(thresholds: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([low, thresholds, high])
 
 
-SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
-
-
 @contextmanager
 def ignoring_names() -> Iterator[None]:
     """Silence scikit-learn's remark that arrays carry no names, or frames carry some: positions are checked."""
@@ -148,11 +143,8 @@ def steps_of(model: Any, *, nested: bool = True) -> tuple[Any, list[Any]]:
     if nested and (inner := delegate(model)) is not None:
         return steps_of(inner)
     steps = getattr(model, "steps", None)
-    if (
-        not isinstance(steps, list)
-        or not steps
-        or not all(isinstance(step, tuple) and len(step) == 2 for step in steps)
-    ):
+    pairs = isinstance(steps, list) and all([isinstance(step, tuple) and len(step) == 2 for step in steps])
+    if not steps or not pairs:
         return model, []
     *before, (_, last) = steps
     own = [step for _, step in before if step is not None and step != "passthrough"]
@@ -162,36 +154,39 @@ def steps_of(model: Any, *, nested: bool = True) -> tuple[Any, list[Any]]:
     return last, [*own, *inner]
 
 
-def opened(model: Any) -> tuple[Any, str, list[Any]] | None:
-    """Return the estimator at the end of a pipeline, its kind, and the steps before it, of whatever kind.
+class Opened(NamedTuple):
+    """The estimator at the end of a pipeline, its kind, and the steps before it, of whatever kind."""
 
-    Searches and frozen estimators answer as what they hold, at any depth.  None where a layer answers by other code
-    than its library's (`library_class`), or where two classes have the same label.
+    estimator: Any
+    kind: str
+    steps: list[Any]
+
+
+def opened(model: Any) -> Opened | None:
+    """Open pipelines, searches and frozen estimators, which answer as what they hold, at any depth.
+
+    None where a layer answers by other code than its library's (`library_class`), or where two classes have the same
+    label.
     """
     estimator, steps = model, list[Any]()
-    while True:
-        kind = library_class(estimator)
+    while (kind := library_class(estimator)) is not None:
         inner = delegate(estimator)
         if kind == "Pipeline":
             inner, before = steps_of(estimator, nested=False)
             steps += before
-        if kind is None or inner is estimator:
+        if inner is estimator:
             return None
         if inner is None:
-            break
+            labels = getattr(estimator, "classes_", None)
+            twice = isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size
+            return None if twice else Opened(estimator, kind, steps)
         estimator = inner
-    labels = getattr(estimator, "classes_", None)
-    if isinstance(labels, np.ndarray) and len(set(labels.ravel().tolist())) < labels.size:
-        return None
-    return estimator, kind, steps
+    return None
 
 
 def dense(coefficients: Any) -> Floats:
     """Return coefficients as an array; ``sparsify`` makes them a sparse matrix."""
     return np.asarray(coefficients.toarray() if hasattr(coefficients, "toarray") else coefficients, dtype=np.float64)
-
-
-COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
 
 
 def known_labels(model: Any) -> NDArray[Any] | None:

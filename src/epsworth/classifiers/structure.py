@@ -155,10 +155,10 @@ def _responses(kind: str, model: Any, trees: TreeModel) -> tuple[Response | None
 def read_quadratic(model: Any) -> tuple[QuadraticScores, list[Any]]:
     """Return the quadratic scores of a supported estimator and the steps before it, or why there are none."""
     parts = opened(model)
-    scores = None if parts is None else quadratic_scores(parts[0])
+    scores = None if parts is None else quadratic_scores(parts.estimator)
     if parts is None or scores is None:
         raise Unsupported(NO_QUADRATIC)
-    return scores, parts[2]
+    return scores, parts.steps
 
 
 def read_network(model: Any) -> tuple[Network, list[Any]]:
@@ -172,9 +172,9 @@ def read_network(model: Any) -> tuple[Network, list[Any]]:
     if is_onnx(model):
         return onnx_network(model), []
     parts = opened(model)
-    if parts is None or parts[1] != "MLPClassifier":
+    if parts is None or parts.kind != "MLPClassifier":
         raise Unsupported(NO_NETWORK)
-    return perceptron(parts[0]), parts[2]
+    return perceptron(parts.estimator), parts.steps
 
 
 WITH_CATEGORIES = ("HistGradientBoostingClassifier", "XGBClassifier", "LGBMClassifier")
