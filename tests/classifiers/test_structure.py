@@ -40,14 +40,18 @@ def test_a_form_is_read_once_and_the_others_say_why_there_is_none(form, monkeypa
                 getattr(classifier.structure, other)
 
 
-def test_questions_about_one_classifier_read_its_trees_once(monkeypatch):
+def test_a_question_reads_the_trees_once_and_the_next_one_sees_that_they_were_fitted_again(monkeypatch):
     reader, reads = structure.read_trees, []
     monkeypatch.setattr(structure, "read_trees", lambda model: reads.append(model) or reader(model))
-    classifier = ew.as_classifier(MODELS["trees"].fit(X, Y))
+    model = RandomForestClassifier(3, random_state=0).fit(X, Y)
+    classifier = ew.as_classifier(model)
     given = {"sensitive": [0, 1], "mechanisms": "pm", "epsilons": [1.0], "domain": {0: (0, 1), 1: (0, 1)}}
-    for _ in range(2):
-        assert (ew.stability(classifier, X[:2], **given).method == "cells").all()
+    assert (ew.stability(classifier, X[:2], **given).method == "cells").all()
     assert len(reads) == 1
+    model.fit(X, Y & (X[:, 0] > 0.9))
+    again, anew = (ew.stability(one, X[:2], **given) for one in (classifier, model))
+    assert (again.method == "cells").all()
+    np.testing.assert_array_equal(again.lower, anew.lower)
 
 
 def test_what_was_read_stays_in_the_process():

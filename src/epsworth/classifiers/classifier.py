@@ -82,7 +82,7 @@ class Classifier:
 
     @cached_property
     def structure(self) -> Structure:
-        """What can be read inside the model: each form once, whoever asks."""
+        """What can be read inside the model: each form once, whoever asks, until the next question."""
         return Structure(self.inside)
 
     @property
@@ -139,6 +139,7 @@ def as_classifier(model: Any) -> Classifier:
     [False, True]
     """
     if isinstance(model, Classifier):
+        vars(model).pop("structure", None)  # the model may have been fitted again since
         return model
     if isinstance(model, type):
         raise TypeError(f"the model is the class {model.__name__}, not an instance; fit one first")
