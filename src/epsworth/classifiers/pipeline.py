@@ -269,7 +269,7 @@ def _same(branch: Branch, handed: NDArray[Any]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ColumnView:
     """The estimator sees ``base + slopes @ (values - origin)`` of records whose columns at positions hold values.
 
     Attributes
@@ -306,7 +306,9 @@ class View:
         return np.asarray(self.base[rows] + (values - self.origin) @ self.slopes.T)
 
 
-def viewed(model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats) -> View:
+def column_view(
+    model: Any, steps: Sequence[Any], records: Records, positions: Sequence[int], origin: Floats
+) -> ColumnView:
     """Return what stands behind a model's steps as a function of the columns at positions, or why that is not affine.
 
     The other columns may pass through anything that is deterministic, and hold texts and gaps.
@@ -325,7 +327,7 @@ def viewed(model: Any, steps: Sequence[Any], records: Records, positions: Sequen
         raise Unsupported("a step mixes columns, and how far its sums are rounded is not known")
     fixed = np.where(moves, fixed, np.fmax(fixed, np.abs(base)))  # NaN where one is computed alone, and never moves
     additions = sum(_additions(step, mixes=bool(mixing.any())) for step in steps)
-    return View(base, moving, terms, fixed, origin, additions)
+    return ColumnView(base, moving, terms, fixed, origin, additions)
 
 
 def _bent(columns: Columns, moving: Floats, records: Records, positions: Sequence[int]) -> str:

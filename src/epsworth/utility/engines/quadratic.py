@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.pipeline import View, viewed
+from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.quadratics import QuadraticScores
 from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.laws import Law
@@ -91,7 +91,7 @@ def quadratic_for(question: Question) -> QuadraticModel:
         raise Unsupported("a sensitive feature is categorical")
     lower = np.array([feature.lower for feature in question.features])
     try:
-        view = viewed(model, steps, question.records, question.positions, lower)
+        view = column_view(model, steps, question.records, question.positions, lower)
     except Unsupported as why:
         raise Obstacle(str(why)) from None
     read = _read(question, scores, view)
@@ -102,7 +102,7 @@ def quadratic_for(question: Question) -> QuadraticModel:
     return read
 
 
-def _read(question: Question, scores: QuadraticScores, view: View) -> QuadraticModel:
+def _read(question: Question, scores: QuadraticScores, view: ColumnView) -> QuadraticModel:
     """Expand the scores around the lower ends of the sensitive features."""
     lower, size = view.origin, np.abs(view.origin)
     width = np.array([f.upper for f in question.features]) - lower

@@ -15,7 +15,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.answers import check_batch_invariance, nondeterminism
 from epsworth.classifiers.inputs import table_of
-from epsworth.classifiers.pipeline import View, viewed
+from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, answers_as_read, known_labels, leading, opened
 from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
@@ -53,7 +53,7 @@ class Inside:
 
     estimator: Any
     own: int
-    view: View
+    view: ColumnView
 
     @property
     def seen(self) -> Floats:
@@ -168,10 +168,10 @@ class Asked:
         if found is None or classes is None or self.label not in classes.tolist():
             return None
         try:
-            view = viewed(model, found[2], self.records, self.positions, self.point)
+            view = column_view(model, found.steps, self.records, self.positions, self.point)
         except Unsupported:
             return None
-        return Inside(found[0], classes.tolist().index(self.label), view)
+        return Inside(found.estimator, classes.tolist().index(self.label), view)
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
