@@ -45,7 +45,7 @@ from epsworth.classifiers.thresholds import (
     thresholded,
 )
 from epsworth.classifiers.transformers import Columns
-from epsworth.classifiers.trees import LEAF, NO_TREES, Decision, TreeModel, stack_trees
+from epsworth.classifiers.trees import LEAF, NO_TREES, Decision, TreeModel, stack_trees, weighted_sum
 
 MOST_SUMS = 64  # beside each other, on every cell
 UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"
@@ -111,21 +111,6 @@ def stack_members(trees: Sequence[TreeModel]) -> tuple[TreeModel, list[slice], F
         raise Unsupported(f"its members hold more than {MOST_SUMS} scores together")
     slack = np.repeat([model.slack for model in trees], widths)
     return stack_trees(_on_common_columns(trees)), slices(widths), slack
-
-
-def weighted_sum(trees: Sequence[TreeModel], weights: Floats) -> TreeModel:
-    """Return the weighted sum of the trees' sums as one model; of equal classes, in the same order."""
-    trees = _on_common_columns(trees)
-    stacked = stack_trees(trees)
-    slack = float(sum(abs(w) * model.slack for w, model in zip(weights, trees, strict=True)))
-    shape = -1, len(trees), trees[0].values.shape[1]
-    values, offset = stacked.values.reshape(shape), stacked.offset.reshape(shape)
-    return replace(
-        stacked,
-        values=np.einsum("t,ntk->nk", weights, values),  # of which one is not 0, at every node
-        offset=(weights[:, np.newaxis] * offset[0]).sum(axis=0),
-        tie=slack / len(stacked.roots),
-    )
 
 
 def _on_common_columns(trees: Sequence[TreeModel]) -> list[TreeModel]:
@@ -201,7 +186,9 @@ def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) ->
     sums, responses = [one.sums for one in members], [one.probabilities for one in members]
     counts = [response.trees for response in responses if isinstance(response, Shares)]
     if len(counts) == len(members):
-        return _labelled(model, weighted_sum(sums, weights / counts / weights.sum()), probabilities=Shares(1))
+        return _labelled(
+            model, weighted_sum(_on_common_columns(sums), weights / counts / weights.sum()), probabilities=Shares(1)
+        )
     known = [response for response in responses if response is not None]
     if len(known) < len(members):
         raise Unsupported(UNKNOWN_SHARES)
@@ -226,7 +213,9 @@ def bagging(model: Any, columns: Columns, read: Read) -> Member:
             raise Unsupported(f"{UNKNOWN_SHARES}, or not averages of leaves")
         sums.append(_of_all_classes(_of_all_columns(one.sums, own, columns), width))
         counts.append(shares.trees)
-    return _labelled(model, weighted_sum(sums, 1 / np.array(counts) / len(sums)), probabilities=Shares(1))
+    return _labelled(
+        model, weighted_sum(_on_common_columns(sums), 1 / np.array(counts) / len(sums)), probabilities=Shares(1)
+    )
 
 
 def _of_all_columns(trees: TreeModel, own: NDArray[np.intp], columns: Columns) -> TreeModel:
@@ -270,7 +259,7 @@ def ada_boost(model: Any, columns: Columns, read: Read) -> Member:
         for one, own in zip(_given_arrays(members, columns), votes, strict=True)
     ]
     factor, slope = (2.0, 1.0) if len(classes) == 2 else (1.0, 1 / max(1, len(classes) - 1))
-    total = weighted_sum(trees, factor * weights[: len(members)] / weights.sum())
+    total = weighted_sum(_on_common_columns(trees), factor * weights[: len(members)] / weights.sum())
     return _labelled(model, total, probabilities=Logistic(slope), scores=Sums())
 
 

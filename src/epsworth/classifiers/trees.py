@@ -200,23 +200,37 @@ def stack_trees(models: Sequence[TreeModel]) -> TreeModel:
 
     It has no decision and no classes of its own: who stacks models says these.
     """
-    models = [in_doubles(model) for model in models]
     starts, scores = (np.cumsum([0, *sizes]).tolist() for sizes in zip(*(m.values.shape for m in models), strict=True))
     values = np.zeros((starts[-1], scores[-1]))
     for model, node, score in zip(models, starts, scores, strict=False):
         values[node : node + len(model.feature), score : score + model.values.shape[1]] = model.values
+    offset, slack = np.concatenate([model.offset for model in models]), max(model.slack for model in models)
+    return _joined(models, values, offset, slack)
+
+
+def weighted_sum(models: Sequence[TreeModel], weights: Floats) -> TreeModel:
+    """Return the weighted sum of the sums of models, of equal classes in the same order, as `stack_trees` does."""
+    weighted = list(zip(weights.tolist(), models, strict=True))
+    offset = np.array([weight * model.offset for weight, model in weighted]).sum(axis=0)
+    slack = float(sum(abs(weight) * model.slack for weight, model in weighted))
+    return _joined(models, np.concatenate([weight * model.values for weight, model in weighted]), offset, slack)
+
+
+def _joined(models: Sequence[TreeModel], values: Floats, offset: Floats, slack: float) -> TreeModel:
+    models = [in_doubles(model) for model in models]
+    starts = np.cumsum([0, *(len(model.feature) for model in models)]).tolist()
     numbered = list(zip(models, starts, strict=False))
-    missing = [m.missing for m in models if m.missing is not None]
+    missing = [model.missing for model in models if model.missing is not None]
     return replace(
         models[0],
-        feature=np.concatenate([m.feature for m in models]),
-        left=np.concatenate([np.where(m.left == LEAF, LEAF, m.left + n) for m, n in numbered]),
-        right=np.concatenate([np.where(m.left == LEAF, LEAF, m.right + n) for m, n in numbered]),
-        threshold=np.concatenate([m.threshold for m in models]),
-        roots=np.concatenate([m.roots + n for m, n in numbered]),
+        feature=np.concatenate([model.feature for model in models]),
+        left=np.concatenate([np.where(model.left == LEAF, LEAF, model.left + start) for model, start in numbered]),
+        right=np.concatenate([np.where(model.left == LEAF, LEAF, model.right + start) for model, start in numbered]),
+        threshold=np.concatenate([model.threshold for model in models]),
+        roots=np.concatenate([model.roots + start for model, start in numbered]),
         values=values,
-        offset=np.concatenate([m.offset for m in models]),
-        tie=max(m.slack for m in models) / sum(len(m.roots) for m in models),
+        offset=offset,
+        tie=slack / sum(len(model.roots) for model in models),
         missing=np.concatenate(missing) if len(missing) == len(models) else None,
         decision=None,
     )
