@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.pipeline import ShortCuts
+from epsworth.classifiers.structure import read_trees
 from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.radius.question import Asked, ask
 from epsworth.utility.radius.sampled import nearest_flip
@@ -26,7 +26,7 @@ def radius_within(model: Any, x: np.ndarray, *, norm: float, seconds: float) -> 
     """Return the bracket after so many seconds, all of the reading and the first flip included."""
     ends = time.perf_counter() + seconds
     asked = ask(model, x, norm=norm, features=None)
-    read = tree_model(asked.classifier.inside)
+    read = read_trees(asked.classifier.inside)
     here = _given(asked, read, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
     sweep = Sweep.over(read, asked.positions, ShortCuts(read.before, asked.records, {}))
     leaves = reachable_leaves(sweep, here, read)

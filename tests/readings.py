@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.structure import read_trees
+from epsworth.classifiers.trees import TreeModel
 
 
 def said(reading: Callable[..., Any], *given: Any) -> Any:
@@ -14,3 +16,11 @@ def said(reading: Callable[..., Any], *given: Any) -> Any:
         return reading(*given)
     except Unsupported as why:
         return str(why)
+
+
+def tree_model(model: Any) -> TreeModel | None:
+    """Return the trees of a model; None where they cannot be read."""
+    try:
+        return read_trees(model)
+    except Unsupported:
+        return None

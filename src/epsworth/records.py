@@ -159,8 +159,9 @@ class ArrayRecords(Records):
         """Return rows as an array, of a kind wide enough for what is put in."""
         taken = self.values[rows]
         if replaced:
-            wide = [taken.dtype, *(values.dtype for values in replaced.values())]
-            taken = taken.astype(object if any(k.kind in "USO" for k in wide) else np.result_type(*wide), copy=False)
+            wide = [taken.dtype, *[values.dtype for values in replaced.values()]]
+            texts = not {kind.kind for kind in wide}.isdisjoint("USO")
+            taken = taken.astype(object if texts else np.result_type(*wide), copy=False)
             for position, values in replaced.items():
                 taken[:, position] = values
         return taken

@@ -84,7 +84,7 @@ def last_passing_by_many(
         inner = np.minimum((first.view(np.uint64) + parts * step).view(np.int64), np.maximum(last - 1, first))
         good = np.logical_and.accumulate(passes(_double(inner)), axis=0).sum(axis=0)
         ends = np.concatenate([first[np.newaxis], inner, last[np.newaxis]])
-        first, last = (np.take_along_axis(ends, (good + at)[np.newaxis], axis=0)[0] for at in (0, 1))
+        first, last = np.take_along_axis(ends, np.stack([good, good + 1]), axis=0)
     return _double(first)
 
 

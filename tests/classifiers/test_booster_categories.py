@@ -20,12 +20,12 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError, load_model
-from epsworth.classifiers.trees import tree_model
 from epsworth.records import as_records
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
 from epsworth.space import Feature
 from epsworth.tailoring.copying import certificate_of, copy_of
+from readings import tree_model
 
 xgboost = pytest.importorskip("xgboost", "3.1", reason="files of XGBoost hold levels from 3.1 on")
 lightgbm = pytest.importorskip("lightgbm", "4.7")

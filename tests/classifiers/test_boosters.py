@@ -17,8 +17,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import epsworth as ew
 from epsworth.classifiers import boosters
-from epsworth.classifiers.flat import TIE
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.trees import TIE
+from readings import tree_model
 
 GRID = ["krr:k=17", "exponential_tight:k=9", "pm:quantise=12"]
 CONTINUOUS = ["pm", "sw", "laplace_clipped", "gaussian_clipped:delta=0.1", "laplace"]

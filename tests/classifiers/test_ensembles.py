@@ -32,9 +32,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.flat import TreeModel, in_doubles
-from epsworth.classifiers.responses import Average, Largest, Pairs, Stacked, Sums, Votes
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.link_functions import Average, Largest, OneVsOne, Stacked, Sums, Votes
+from epsworth.classifiers.structure import read_trees
+from epsworth.classifiers.trees import TreeModel, in_doubles
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from readings import said
 
@@ -184,7 +184,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear(name, classes):
     """Nothing is asked here: sums, thresholds, votes and calibrators alone, at thresholds of all features."""
     model, rng = fitted(name, classes), np.random.default_rng(1)
-    read = tree_reading(model)
+    read = read_trees(model)
     edges = cells_of(model, sensitive=[0, 1, 2]).sweep.edges
     points = rng.choice(IRIS, (1_500, 4))[:, 0]
     for j, edge in enumerate(edges):
@@ -210,8 +210,8 @@ def test_an_open_vote_is_taken_for_nobody_and_counts_for_everybody():
 
 def test_scores_against_the_rest_are_parted_by_both_their_slacks():
     model = fitted("one against the rest", 3)
-    slack = max(tree_reading(one).slack for one in model.estimators_)
-    _, clear = tree_reading(model).decided(np.array([[1.9 * slack, 0, -1], [2.1 * slack, 0, -1]]))
+    slack = max(read_trees(one).slack for one in model.estimators_)
+    _, clear = read_trees(model).decided(np.array([[1.9 * slack, 0, -1], [2.1 * slack, 0, -1]]))
     assert clear.tolist() == [False, True]
 
 
@@ -229,7 +229,7 @@ COMBINED = {  # a response to three sums of one member each, and its value in fr
         lambda x: [Fraction(0.1) * x[0] - Fraction(0.7) * x[1] + 1000 * x[2] + Fraction(0.3)],
     ),
     "pairs": (
-        Pairs(tuple((Sums(), Votes(lambda s, _: ((s[:, 0] > 0).astype(int), s[:, 0] > 0), 2), slice(i, i + 1))
+        OneVsOne(tuple((Sums(), Votes(lambda s, _: ((s[:, 0] > 0).astype(int), s[:, 0] > 0), 2), slice(i, i + 1))
                     for i in range(3)), 3),
         lambda x: pair_scores([-x[0] - x[1], x[0] - x[2], x[1] + x[2]], [0, 1, 2]),
     ),
@@ -350,7 +350,7 @@ def test_what_is_not_read_is_named(name):
     if name == "a temperature":
         pytest.importorskip("sklearn", "1.8", reason="this scikit-learn has no temperature scaling")
     model = build().fit(IRIS, LABELS[2])
-    assert why in said(tree_reading, model)
+    assert why in said(read_trees, model)
     settings = {**SETTINGS, "mechanisms": "pm", "rng": 0, "tolerance": 0.2}
     found = ew.stability(model, ROWS[:1], **settings)
     assert found.method.item(0) == "sampled"
@@ -365,11 +365,11 @@ def test_a_stack_of_members_that_know_other_classes_is_not_read(known, classes):
     few = np.isin(SPECIES, known)
     members = [forest().fit(IRIS[few], SPECIES[few]), tree().fit(IRIS, SPECIES)]
     model = StackingClassifier(named(*members), cv="prefit").fit(IRIS, LABELS[classes])
-    assert (said(tree_reading, model) == "a member of the ensemble knows other classes") == (
+    assert (said(read_trees, model) == "a member of the ensemble knows other classes") == (
         classes == 2 or len(known) == 1
     )
     found = ew.stability(model, ROWS, **SETTINGS | {"mechanisms": "pm", "epsilons": [2.0]}, tolerance=0.1, rng=0)
-    assert found.confidence < 1 or isinstance(said(tree_reading, model), TreeModel)
+    assert found.confidence < 1 or isinstance(said(read_trees, model), TreeModel)
 
 
 @pytest.mark.parametrize("part", ["search", "best", "member", "calibrator"])
@@ -381,7 +381,7 @@ def test_a_part_that_answers_by_other_code_is_not_read(part):
         "member": lambda: soft(tree(), forest()),
         "calibrator": lambda: calibrated(forest()),
     }[part]().fit(IRIS, LABELS[2])
-    assert not isinstance(said(tree_reading, model), str)
+    assert not isinstance(said(read_trees, model), str)
     changed = {
         "search": lambda: model,
         "best": lambda: model.best_estimator_,
@@ -389,7 +389,7 @@ def test_a_part_that_answers_by_other_code_is_not_read(part):
         "calibrator": lambda: model.calibrated_classifiers_[0].calibrators[0],
     }[part]()
     changed.predict = lambda X: np.zeros(len(X))
-    assert isinstance(said(tree_reading, model), str)
+    assert isinstance(said(read_trees, model), str)
 
 
 def test_ensembles_that_decide_beside_each_other_have_cells_only():

@@ -12,9 +12,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.layers import Network
-from epsworth.classifiers.modules import module_network
-from epsworth.classifiers.networks import network_model
+from epsworth.classifiers.frameworks import module_network
+from epsworth.classifiers.networks import Network
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.propagation import NetworkBoxes
 from readings import said
 
@@ -92,7 +92,7 @@ def test_labels_are_those_of_the_logits(name):
 @every_module
 def test_sequences_are_read_as_they_answer(name):
     module = trained_module(name)
-    found = network_model(module)
+    found, _ = read_network(module)
     assert isinstance(found, Network)
     Z = np.random.default_rng(0).uniform(0, 8, (2_000, 4))
     scores = found.scores(Z)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import epsworth as ew
 from epsworth.classifiers import load_model
-from epsworth.classifiers.trees import tree_model
+from readings import tree_model
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 TRUTHS = {"two": (SPECIES > 0).astype(int), "three": SPECIES}

@@ -10,9 +10,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.networks import network_model
-from epsworth.classifiers.reading import beside
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.reading import adjacent_floats
+from epsworth.classifiers.structure import read_network
+from readings import tree_model
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed; it is in the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed; it is in the extra 'onnx'")
@@ -95,7 +95,7 @@ ENSEMBLES = {
 
 def beside_thresholds(model, rng, count=20_000):
     """Return records on the thresholds of a model, and an ulp beside them."""
-    thresholds = beside(np.unique(model.threshold[model.left >= 0]).astype(np.float32)).astype(np.float64)
+    thresholds = adjacent_floats(np.unique(model.threshold[model.left >= 0]).astype(np.float32)).astype(np.float64)
     return np.where(
         rng.uniform(size=(count, 4)) < 0.5, rng.choice(thresholds, (count, 4)), rng.choice(IRIS, count)[:, :4]
     )
@@ -207,7 +207,7 @@ NETWORKS = {
 @pytest.mark.parametrize("name", [*NETWORKS, "named"])
 def test_layers_are_read_as_the_runtime_answers(name):
     model = with_classes(network_of_classes()) if name == "named" else NETWORKS[name]()
-    found, classifier = network_model(model), ew.as_classifier(model)
+    (found, _), classifier = read_network(model), ew.as_classifier(model)
     records = np.random.default_rng(0).uniform(0, 8, (20_000, 4))
     scores = found.scores(records)
     lead = np.diff(np.sort(scores, axis=1)[:, -2:])[:, 0]
@@ -258,7 +258,7 @@ def test_linear_graphs_are_bracketed_by_the_linear_engines():
 
 def test_rounding_to_single_precision_is_inside_the_bracket():
     """A record on the boundary in exact numbers, which single precision moves."""
-    found = network_model(linear())
+    found, _ = read_network(linear())
     rng = np.random.default_rng(2)
     records = rng.uniform(0, 8, (4_000, 4))
     exact = records @ WEIGHTS.astype(np.float64) + BIASES.astype(np.float64)

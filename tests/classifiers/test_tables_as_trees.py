@@ -9,8 +9,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 import epsworth as ew
-from epsworth.classifiers.reading import beside
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.reading import adjacent_floats
+from epsworth.classifiers.structure import read_trees
 from epsworth.utility.engines.cells import TreeCells, cells_for
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -49,13 +49,13 @@ def test_explainable_boosting(classes):
 
 def assert_read(model, gaps):
     """Compare labels on and beside thresholds, and cells."""
-    rng, read = np.random.default_rng(0), tree_reading(model)
+    rng, read = np.random.default_rng(0), read_trees(model)
     assert not isinstance(read, str), read
     points = rng.choice(IRIS, (3_000, 4))[:, 0]
     for j in range(4):
         ordinary = np.abs(read.threshold) < 1e30  # others part missing values from all others
         own = np.unique(read.threshold[(read.feature == j) & ordinary]).astype(read.dtype)
-        values = np.concatenate([beside(own), IRIS[:, j], [np.nan] * gaps])
+        values = np.concatenate([adjacent_floats(own), IRIS[:, j], [np.nan] * gaps])
         points[:, j] = rng.choice(values, len(points))
     labels, clear = read.labels(points)
     np.testing.assert_array_equal(labels[clear], ew.as_classifier(model).labels(points)[clear])

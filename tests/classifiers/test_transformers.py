@@ -28,10 +28,9 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.preprocessing import Preprocessing
-from epsworth.classifiers.reading import beside
-from epsworth.classifiers.transformers import all_stepped, stepped
+from epsworth.classifiers.pipeline import Preprocessing
+from epsworth.classifiers.reading import adjacent_floats
+from epsworth.classifiers.transformers import Columns, all_stepped, stepped
 
 WIDTH = 5
 RNG = np.random.default_rng(0)
@@ -168,9 +167,9 @@ def test_orders_hold_to_the_last_bit(read):
     row = spread(3, 1)
     for position in range(WIDTH):
         far, near = spread(4, 60)[:, position], row[0, position] + np.arange(-40, 40) * np.spacing(row[0, position])
-        moving = np.sort(np.concatenate([far, near, TABLE[:40, position], beside(TABLE[:20, position])]))
+        moving = np.sort(np.concatenate([far, near, TABLE[:40, position], adjacent_floats(TABLE[:20, position])]))
         table = one_moved(row.repeat(len(moving), axis=0), position, moving)
-        alone = found.alone(position)
+        alone = found.depending_only_on(position)
         steps = np.diff(handed(table).astype(np.float64)[:, alone], axis=0)
         assert (steps * found.order[alone] >= 0).all()
 

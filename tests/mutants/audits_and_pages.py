@@ -79,9 +79,9 @@ def audits_of_usual_values(original):
 
 
 @mutant(
-    "epsworth.classifiers.trusted_types.doubtful",
+    "epsworth.classifiers.file_safety.doubtful",
     claim="nothing in a model file that is loaded without trust is called",
-    test="tests/classifiers/test_trusted_types.py::test_listed_types_are_not_called",
+    test="tests/classifiers/test_file_safety.py::test_listed_types_are_not_called",
 )
 def everything_is_harmless(original):
     return lambda *given, **options: type(original(*given, **options))()

@@ -102,7 +102,7 @@ def leads_trusted_to_the_bit(original):
 
 
 @mutant(
-    "epsworth.classifiers.flat.TreeModel.slack",
+    "epsworth.classifiers.trees.TreeModel.slack",
     claim="near ties of trees are put to the classifier, however large their sums",
     test="tests/utility/test_hard_cases.py::test_sums_that_cancel_are_asked_about",
 )
@@ -111,7 +111,7 @@ def rounding_of_large_sums_forgotten(original):
 
 
 @mutant(
-    "epsworth.classifiers.responses.ROUNDING",
+    "epsworth.classifiers.link_functions.ROUNDING",
     claim="ends of an ensemble's combined answers hold their exact values",
     test=f"{ENSEMBLES}::test_the_ends_of_combined_answers_hold_their_exact_values",
 )
@@ -134,7 +134,7 @@ def layers_trusted_to_the_bit(original):
 @mutant(
     "epsworth.classifiers.reading.answers_as_read",
     claim="no engine relies on a reading of a model that the model's own labels contradict",
-    test="tests/classifiers/test_genuine.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
+    test="tests/classifiers/test_library_classes.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
 )
 def readings_that_are_right_somewhere(original):
     return lambda labels, read, clear: bool((labels == read)[clear].any())
@@ -150,7 +150,7 @@ def checks_that_compared_nothing_pass(original):
 
 
 @mutant(
-    "epsworth.classifiers.layers.Network.holds",
+    "epsworth.classifiers.networks.Network.holds",
     claim="nothing is read of scores where single precision could overflow",
     test="tests/utility/test_gaps.py::test_numbers_that_single_precision_does_not_hold_are_not_read",
 )
@@ -159,18 +159,18 @@ def single_precision_holds_all_numbers(original):
 
 
 @mutant(
-    "epsworth.classifiers.genuine._library_class",
+    "epsworth.classifiers.reading._library_class",
     claim="a model that answers by other code than its library's is a black box",
-    test="tests/classifiers/test_genuine.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",
+    test="tests/classifiers/test_library_classes.py::test_a_subclass_that_predicts_by_itself_is_a_black_box[tree]",
 )
 def subclasses_answer_as_their_library(original):
     return lambda kind: next((found for parent in kind.__mro__ if (found := original(parent)) is not None), None)
 
 
 @mutant(
-    "epsworth.classifiers.steadiness.check_alone",
+    "epsworth.classifiers.answers.check_batch_invariance",
     claim="a classifier whose labels depend on the other rows of a batch is refused",
-    test="tests/classifiers/test_steadiness.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
+    test="tests/classifiers/test_determinism.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
 )
 def rows_are_not_asked_alone(original):
     return lambda name, ask, labels, what, needs: 0

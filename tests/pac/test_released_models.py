@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, Ri
 from sklearn.svm import LinearSVC
 
 from epsworth import load_model
-from epsworth.classifiers.scalers import Predict, ignoring_names
+from epsworth.classifiers.reading import Predict, ignoring_names
 from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.model_files import KIND
 from epsworth.studies.inputs import model_of_file

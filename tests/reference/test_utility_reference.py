@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.bounds import Risk, clopper_pearson
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.shortcuts import ShortCuts
+from epsworth.classifiers.pipeline import ShortCuts
+from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings

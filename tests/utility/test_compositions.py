@@ -36,11 +36,9 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.classifiers import shortcuts
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.preprocessing import Preprocessing
-from epsworth.classifiers.shortcuts import Branch
-from epsworth.classifiers.transformers import row_by_row, stepped
+from epsworth.classifiers import pipeline as steps_before
+from epsworth.classifiers.pipeline import Branch, Preprocessing
+from epsworth.classifiers.transformers import Columns, row_by_row, stepped
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from readings import said
 
@@ -267,7 +265,7 @@ def test_thresholds_that_a_short_cut_located_wrongly_are_noticed(monkeypatch):
     monkeypatch.setattr(
         Branch, "__call__", lambda self, values: exact(self, np.where(values > 1e3, values, 2 * values))
     )
-    monkeypatch.setattr(shortcuts, "_same", lambda branch, handed: True)
+    monkeypatch.setattr(steps_before, "_same", lambda branch, handed: True)
     assert (ew.stability(model, table[:3], rng=0, **settings).method == "sampled").all()
 
 

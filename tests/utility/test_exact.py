@@ -24,13 +24,13 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.bounds import Interval, Risk
-from epsworth.classifiers.trees import tree_model
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
+from readings import tree_model
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -32,9 +32,9 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.classifiers.cuts import logistic_at
-from epsworth.classifiers.layers import OVERFLOWS
+from epsworth.classifiers.networks import OVERFLOWS
 from epsworth.classifiers.reading import LEAST_CLEAR, answers_as_read
+from epsworth.classifiers.thresholds import logistic_at
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.propagation import PropagatedBounds, bounds_for

@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
 import epsworth as ew
-from epsworth.classifiers.layers import LOGISTIC, TANH, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.networks import DOUBLE, network_behind
-from epsworth.classifiers.preprocessing import preprocessing_before
-from epsworth.classifiers.steadiness import ALONE
+from epsworth.classifiers.answers import ALONE
+from epsworth.classifiers.networks import DOUBLE, LOGISTIC, TANH, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.pipeline import preprocessing_before
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.labels import ASKED_AGAIN
 from readings import said
@@ -163,7 +163,7 @@ def test_boxes_narrow_to_the_scores():
 @pytest.mark.cases(1)
 def test_networks_are_read_as_they_predict(name, classes):
     model = fitted(name, classes)
-    found, steps = network_behind(model)
+    found, steps = read_network(model)
     assert isinstance(found, Network)
     Z = np.random.default_rng(0).uniform(0, 8, (2_000, 4))
     scores = found.scores(preprocessing_before(model, steps)(Z))

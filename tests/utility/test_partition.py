@@ -13,9 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.trees import tree_model
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.partition import Sweep
+from readings import tree_model
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.normal(size=(300, 3)) * [1.0, 1e4, 1e-6] + [0.0, -3e4, 1e-3]

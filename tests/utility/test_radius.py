@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from epsworth.classifiers.layers import Affine
+from epsworth.classifiers.networks import Affine
 from epsworth.utility.radius import radius, trees
 from epsworth.utility.radius.boxes import free_radius
 from epsworth.utility.radius.networks import _interval

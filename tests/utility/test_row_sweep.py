@@ -26,14 +26,14 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.flat import LEAF
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.trees import LEAF
 from epsworth.utility.engines import loops, row_sweep
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, agreement, mass_error
 from epsworth.utility.engines.flips import Flips, Masses, sum_error
 from epsworth.utility.engines.row_sweep import Boxes, Changes, Compiled, by_strips, changes, settled, table
 from epsworth.utility.engines.votes import BITS, NEAR, Votes
+from readings import tree_model
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -28,8 +28,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.classifiers.scalers import opened
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.pipeline import ColumnView, column_view
+from epsworth.classifiers.reading import opened
 from epsworth.records import as_records
 from epsworth.utility.engines import categories
 from epsworth.utility.quantities import Bounds
@@ -170,8 +170,8 @@ def test_what_is_seen_is_affine_in_what_moves():
     """Against the steps themselves, to the rounding that the view states; gaps and texts stay where they are."""
     model = fitted(PCA(5), LogisticRegression())
     records, lower = as_records(TABLE[:20], features=list(TABLE)), np.array([18.0, 0.0])
-    view = viewed(model, opened(model)[2], records, (0, 2), lower)
-    assert isinstance(view, View)
+    view = column_view(model, opened(model)[2], records, (0, 2), lower)
+    assert isinstance(view, ColumnView)
     rng, rows = np.random.default_rng(0), np.arange(20)
     values = rng.uniform([18, 0], [90, 80], (20, 2))
     seen = model[:-1].transform(TABLE[:20].assign(age=values[:, 0], hours=values[:, 1]))
@@ -189,7 +189,7 @@ def test_sizes_count_what_cancels_in_the_steps():
     found = ew.stability(model, table[:1], **settings)
     assert found.method.item() == "lattice"
     assert found.upper.item() - found.lower.item() > 1e-8
-    view = viewed(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([1e9]))
+    view = column_view(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([1e9]))
     width = model[0].named_transformers_["n"].scale_[0]
     assert view.sizes(np.array([1e9]))[0, 0] >= 1.999e9 / width
     assert view.sizes(np.array([1.0]))[0, 0] >= 0.999e9 / width
@@ -199,7 +199,7 @@ def test_sizes_of_public_columns_count_what_is_seen_and_what_cancels():
     table = pd.DataFrame({"near": RNG.normal(size=50), "far": 1e9 + RNG.normal(size=50), "bent": RNG.normal(size=50)})
     steps = [("n", StandardScaler(), ["near", "far"]), ("b", KBinsDiscretizer(3, encode="ordinal"), ["bent"])]
     model = make_pipeline(ColumnTransformer(steps), LogisticRegression()).fit(table, table["near"] > 0)
-    view = viewed(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([0.0]))
+    view = column_view(model, opened(model)[2], as_records(table, features=list(table)), (0,), np.array([0.0]))
     sizes, seen = view.sizes(np.array([3.0])), model[:-1].transform(table)
     assert (sizes[:, 1:] >= np.abs(seen[:, 1:])).all()  # not where a size is NaN
     assert (sizes[:, 1] >= 1.999e9 / model[0].named_transformers_["n"].scale_[1]).all()

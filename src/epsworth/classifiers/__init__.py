@@ -1,17 +1,21 @@
-"""Classifiers: what can be queried.
+"""Classifiers: what can be queried, and what can be read inside.
 
-``classifier``   `as_classifier`: scikit-learn estimators and pipelines, functions from records to labels
-``modules``      PyTorch modules
-``trees``, ``boosters`` (both ``flat``), ``quadratics``, ``networks``, ``layers``, ``scalers``: what can be seen inside
-``reading``      whether the answers are those of what was seen
-``genuine``      whose code answers: the library's own, or another's
-``answers``      labels, or scores taken for labels
-``model_files``, ``archives``  loading fitted models from disk
-``fingerprints``  which classifier a copy was made of, by its answers
+``classifier``      `as_classifier`: estimators, pipelines, networks and functions as functions from records to labels
+``inputs``, ``levels``  what a model takes its columns for; categories as boosters number them
+``answers``         labels, or scores taken for labels; one label for one record
+``structure``       what is inside a model, each form read once: ``trees``, ``networks``, ``quadratics``, ``thresholds``
+``sklearn_trees``, ``boosters``, ``onnx_reading``  readers of trees
+``ensembles``, ``link_functions``  what decides by the answers of classifiers that were read
+``pipeline``, ``transformers``  what stands before an estimator
+``reading``         models opened layer by layer, and readings compared with their labels
+``frameworks``, ``onnx_models``  networks of PyTorch, Keras and skorch, and graphs: how they answer
+``model_files``, ``file_safety``  fitted models from disk
+``fingerprints``    which classifier a copy was made of, by its answers
+``service``         a model behind an address
 """
 
-from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
+from epsworth.classifiers.answers import ClassifierError, Labels
+from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.classifiers.model_files import load_model
 
 __all__ = ["Classifier", "ClassifierError", "Labels", "as_classifier", "load_model"]

@@ -1,11 +1,13 @@
-"""What can be seen inside the classifiers of XGBoost and LightGBM.
+"""Trees of XGBoost, LightGBM, CatBoost, and of the additive models of interpret.
 
-Neither library is imported: a fitted model writes its own trees down as text.  The two differ from
-scikit-learn, and from each other:
+None of these libraries is imported: a fitted model writes its own trees down, or holds its tables.
 
 - XGBoost sends a value left where ``float32(x) < threshold``, strictly, and sums leaves in single precision; what
   a sparse matrix leaves out is missing to it;
-- LightGBM compares doubles with ``<=``, but takes values up to ``1e-35`` for zero.
+- LightGBM compares doubles with ``<=``, but takes values up to ``1e-35`` for zero;
+- an oblivious tree of CatBoost asks the same at every node of a level: ``float32(x) > border``;
+- a term of an explainable boosting machine (EBM) is a table over the bins of one feature or of a few: bin i holds the
+  values from cut i - 1 up to, and without, cut i; missing values have a bin of their own.
 
 Whatever is read must reproduce the model's own margins and labels on probes at its thresholds.  A model that
 does not (another format, another way of predicting) is refused, so that it is sampled instead.
@@ -14,25 +16,38 @@ does not (another format, another way of predicting) is refused, so that it is s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.flat import LEAF, TreeModel, added, flat_model
-from epsworth.classifiers.levels import Coded, coded
-from epsworth.classifiers.preprocessing import Preprocessing
-from epsworth.classifiers.reading import UNREADABLE, answers_as_read, beside, leading
-from epsworth.classifiers.scalers import ignoring_names
-from epsworth.classifiers.sides import MIDDLE, Sides, rounded_down
+from epsworth.classifiers.levels import CategoryEncoder, encoder_of
+from epsworth.classifiers.pipeline import Preprocessing
+from epsworth.classifiers.reading import UNREADABLE, adjacent_floats, answers_as_read, ignoring_names, leading
+from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.trees import (
+    LEAF,
+    MIDDLE,
+    CategorySplits,
+    Nodes,
+    TreeModel,
+    concatenated_trees,
+    leaf_values,
+    rounded_down,
+)
 
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 LIGHTGBM_OBJECTIVES = ("binary sigmoid:1", "multiclass num_class:")
+CATBOOST_OBJECTIVES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
+LINKS = ("logit", "mlogit")
+MOST_LEAVES = 1 << 21  # of all tables together
+EVEN = 0.5  # the probability from which on CatBoost answers the second of two classes
 LIGHTGBM_ZERO = float(np.float32(1e-35))  # kZeroThreshold: entries up to it are dropped, hence zero
 PROBES = 64
 GAPS = 0.1  # share of values in probes that are missing
@@ -40,59 +55,52 @@ CLOSE = 1e-5  # by which the sums of leaves may miss the model's own margins, re
 SINGLE = 2.0**-24  # unit roundoff of single precision
 SQUASHED = 1e-6  # margins that float32 probabilities may confuse: a few times their spacing at 1/2, 6e-8
 
-Trees = tuple[list[tuple[Any, ...]], list[Floats]]
+Trees = tuple[list[Nodes], list[Floats]]
 
 
-def xgboost_model(model: Any, given: Columns) -> TreeModel | None:
+def xgboost_model(model: Any, columns: Columns) -> TreeModel | None:
     """Return the inside of an ``xgboost.XGBClassifier``, or None.
 
     Refused: linear boosters, several outputs, leaves that are vectors, a ``missing``
     marker other than NaN, and objectives whose labels are not the sign or the argmax of the margins.
     """
     margins = partial(model.predict, output_margin=True, validate_features=False)
-    sides = Sides(width_of(model), other=0.0, read=rounded_down)
-    found = _read(_xgboost_trees, model, margins, given, sides, dtype=np.float32, strict=True)
-    return found and replace(found, tie=_single_precision_tie(found), sparse=False)
+    sides = CategorySplits(width_of(model), other=0.0, read=rounded_down)
+    trees = _verified_trees(_xgboost_trees, model, margins, columns, sides, dtype=np.float32, strict=True)
+    return trees and replace(trees, tie=_single_precision_tie(trees), sparse=False)
 
 
-def lightgbm_model(model: Any, given: Columns) -> TreeModel | None:
+def lightgbm_model(model: Any, columns: Columns) -> TreeModel | None:
     """Return the inside of a ``lightgbm.LGBMClassifier``, or None.
 
     Refused: linear trees, zero as a missing value, predictions that stop early, and objectives
     other than the binary and the softmax one (one-against-all compares saturated probabilities, not margins).
     """
     margins = partial(model.predict, raw_score=True)
-    sides = Sides(width_of(model), other=1.0, gap=1.0)
-    return _read(_lightgbm_trees, model, margins, given, sides, dtype=np.float64, zero=LIGHTGBM_ZERO)
+    sides = CategorySplits(width_of(model), other=1.0, gap=1.0)
+    return _verified_trees(_lightgbm_trees, model, margins, columns, sides, dtype=np.float64, zero=LIGHTGBM_ZERO)
 
 
-def _read(
-    reader: Callable[[Any, Sides], Trees | None],
-    model: Any,
-    margins: Callable[[Floats], Any],
-    given: Columns,
-    sides: Sides,
-    *,
-    dtype: Any,
-    strict: bool = False,
-    zero: float = 0.0,
-) -> TreeModel | None:
+def _verified_trees(
+    reader: Callable[[Any, CategorySplits], Trees | None], model: Any, margins: Callable[[Floats], Any],
+    columns: Columns, sides: CategorySplits, *, dtype: Any, strict: bool = False, zero: float = 0.0,
+) -> TreeModel | None:  # fmt: skip
     try:
-        trees, step = reader(model, sides), coded(model)
+        trees, step = reader(model, sides), encoder_of(model)
         if trees is None or len(model.classes_) != max(2, trees[1][0].shape[1]):
             return None
-        read = replace(flat_model(*trees, model, dtype), strict=strict, zero=zero)
-        found = verified(read, model, margins, sides)
+        read = replace(concatenated_trees(*trees, model, dtype), strict=strict, zero=zero)
+        verified = verified_margins(read, model, margins, sides)
     except UNREADABLE:
         return None
-    if found is None or not (step or sides.splits):
-        return found
-    step = step or Coded(tuple(map(str, getattr(model, "feature_names_in_", range(sides.width)))))
-    columns = sides.columns(given, step.codes, type(model).__name__)
-    return replace(found, before=Preprocessing((step, sides), columns))
+    if verified is None or not (step or sides.splits):
+        return verified
+    step = step or CategoryEncoder(tuple(map(str, getattr(model, "feature_names_in_", range(sides.width)))))
+    seen = sides.columns(columns, step.codes, type(model).__name__)
+    return replace(verified, before=Preprocessing((step, sides), seen))
 
 
-def _xgboost_trees(model: Any, sides: Sides) -> Trees | None:
+def _xgboost_trees(model: Any, sides: CategorySplits) -> Trees | None:
     learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
     shape, booster = learner["learner_model_param"], learner["gradient_booster"]
     weights = booster.get("weight_drop")  # dart: one factor per tree, in single precision
@@ -117,11 +125,13 @@ def _xgboost_trees(model: Any, sides: Sides) -> Trees | None:
         condition = np.asarray(tree["split_conditions"], dtype=np.float32)  # a leaf keeps its value here
         feature, threshold = _xgboost_splits(tree, condition, sides)
         nodes.append((feature, left, np.asarray(tree["right_children"]), threshold, np.asarray(tree["default_left"])))
-        values.append(added(np.where(left == LEAF, condition * float(factor), 0), score, scores))
+        values.append(leaf_values(np.where(left == LEAF, condition * float(factor), 0), score, scores))
     return nodes, values
 
 
-def _xgboost_splits(tree: Any, condition: NDArray[np.float32], sides: Sides) -> tuple[NDArray[np.intp], Floats]:
+def _xgboost_splits(
+    tree: Any, condition: NDArray[np.float32], sides: CategorySplits
+) -> tuple[NDArray[np.intp], Floats]:
     """Return the features and thresholds of a tree's nodes; categories that a split names go right."""
     feature, threshold = np.array(tree["split_indices"], dtype=np.intp), condition.astype(np.float64)
     parts = (tree[f"categories_{part}"] for part in ("nodes", "segments", "sizes"))
@@ -131,7 +141,7 @@ def _xgboost_splits(tree: Any, condition: NDArray[np.float32], sides: Sides) -> 
     return feature, threshold
 
 
-def _lightgbm_trees(model: Any, sides: Sides) -> Trees | None:
+def _lightgbm_trees(model: Any, sides: CategorySplits) -> Trees | None:
     head, *blocks = model.booster_.model_to_string().split("\nTree=")  # up to the best iteration, as in predict
     header = _fields(head)
     if not header.get("objective", "").startswith(LIGHTGBM_OBJECTIVES) or model.get_params().get("pred_early_stop"):
@@ -146,11 +156,11 @@ def _lightgbm_trees(model: Any, sides: Sides) -> Trees | None:
         nodes.append(_lightgbm_nodes(tree, kinds, sides))
         leaves = np.array(tree["leaf_value"].split()).astype(np.float64)
         # random-forest mode averages these before it takes probabilities, which moves no label
-        values.append(added(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
+        values.append(leaf_values(np.concatenate([np.zeros(kinds.size), leaves]), order % scores, scores))
     return nodes, values
 
 
-def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp], sides: Sides) -> tuple[Any, ...]:
+def _lightgbm_nodes(tree: dict[str, str], kinds: NDArray[np.intp], sides: CategorySplits) -> tuple[Any, ...]:
     """Return the splits, then the leaves: LightGBM numbers both from 0 and writes leaf i as child ``-1 - i``.
 
     Bit 0 of a kind tells categories: the threshold numbers a set of bits, and the codes in it go left.  Where no value
@@ -182,54 +192,49 @@ def width_of(model: Any) -> int:
     return int(getattr(model, "n_features_in_", 0) or len(getattr(model, "feature_names_", ()) or ()))
 
 
-def verified(
-    found: TreeModel, model: Any, margins: Callable[[Floats], Any], sides: Sides | None = None
+def verified_margins(
+    trees: TreeModel, model: Any, margins: Callable[[Floats], Any], sides: CategorySplits | None = None
 ) -> TreeModel | None:
     """Read the constant offset off the model's margins; None unless margins and labels are then reproduced."""
-    probes = _probes(found, width_of(model), sides)
+    probes = _probes(trees, width_of(model), sides)
     with ignoring_names():
         given = np.asarray(margins(probes), dtype=np.float64).reshape(PROBES, -1)
         labels = np.asarray(model.predict(probes))
     labels = labels[:, 0] if labels.shape == (PROBES, 1) else labels  # CatBoost answers columns
-    sums = found.scores(sides.transform(probes) if sides else probes)
+    sums = trees.scores(sides.transform(probes) if sides else probes)
     if sums.shape != given.shape or labels.shape != (PROBES,):
         return None
-    offset = np.median(given - sums, axis=0)
-    if not np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE):
-        return None
-    places, lead = leading(given)
-    return (
-        replace(found, offset=found.offset + offset)
-        if answers_as_read(labels, found.classes[places], lead > CLOSE)
-        else None
-    )
+    offset, (places, lead) = np.median(given - sums, axis=0), leading(given)
+    close = np.allclose(sums + offset, given, rtol=CLOSE, atol=CLOSE)
+    same = close and answers_as_read(labels, trees.classes[places], lead > CLOSE)
+    return replace(trees, offset=trees.offset + offset) if same else None
 
 
-def _probes(found: TreeModel, features: int, sides: Sides | None) -> Floats:
+def _probes(trees: TreeModel, width: int, sides: CategorySplits | None) -> Floats:
     """Return records on the trees' thresholds and right beside them, where a wrong comparison shows; of all codes."""
     rng = np.random.default_rng(0)
-    probes = np.zeros((PROBES, features))
-    for column in range(features):
-        own = np.unique(found.threshold[found.feature == column]).astype(found.dtype)
+    probes = np.zeros((PROBES, width))
+    for column in range(width):
+        own = np.unique(trees.threshold[trees.feature == column]).astype(trees.dtype)
         own = own[np.abs(own) < np.finfo(np.float32).max]
         if own.size:
-            probes[:, column] = rng.choice(beside(own), PROBES)
+            probes[:, column] = rng.choice(adjacent_floats(own), PROBES)
     for column, codes in (sides.probes(rng, PROBES) if sides else {}).items():
         probes[:, column] = codes
     probes[rng.random(probes.shape) < GAPS] = np.nan
     return probes
 
 
-def _single_precision_tie(found: TreeModel) -> float:
+def _single_precision_tie(trees: TreeModel) -> float:
     """Bound, per tree, the margins whose sign is open because XGBoost sums in single precision.
 
     A sum of n numbers, in any order, is off by at most ``n u sum |number|`` (Higham 2002, section 4.2).  The
     margin of a cell compares two sums, and the offset of each was read off another sum: four errors.
     """
-    largest = np.maximum.reduceat(np.abs(found.values), found.roots, axis=0)  # of each tree, for each score
+    largest = np.maximum.reduceat(np.abs(trees.values), trees.roots, axis=0)  # of each tree, for each score
     terms = (largest > 0).sum(axis=0) + 1
-    error = (terms * SINGLE * (largest.sum(axis=0) + np.abs(found.offset))).max()
-    return float(4 * error + SQUASHED) / len(found.roots)
+    error = (terms * SINGLE * (largest.sum(axis=0) + np.abs(trees.offset))).max()
+    return float(4 * error + SQUASHED) / len(trees.roots)
 
 
 def booster_classifier(booster: Any) -> Any:
@@ -239,14 +244,14 @@ def booster_classifier(booster: Any) -> Any:
     and are refused with a sentence.
     """
     library = type(booster).__module__.split(".")[0]
-    found = {"xgboost": _xgboost_classifier, "lightgbm": lightgbm_classifier}[library](booster)
-    if found is None:
+    model = {"xgboost": _xgboost_classifier, "lightgbm": lightgbm_classifier}[library](booster)
+    if model is None:
         raise TypeError(
             f"the model is a Booster of {library} whose objective does not say what a label is, so that its predict "
             "answers scores; give the classifier that holds it, or a function such as lambda records: "
             "booster.predict(records) > 0.5"
         )
-    return found
+    return model
 
 
 def _xgboost_classifier(booster: Any) -> Any | None:
@@ -275,3 +280,104 @@ def lightgbm_classifier(booster: Any) -> Any | None:
     model._classes, model._n_classes, model._objective = np.arange(count), count, header["objective"].split(" ")[0]
     model._n_features = model._n_features_in = booster.num_feature()
     return model
+
+
+def catboost_model(model: Any) -> TreeModel | None:
+    """Return the inside of a ``CatBoostClassifier``, or None.
+
+    Refused: splits on categories or texts, trees that are not oblivious, other objectives, and a threshold on
+    probabilities other than 1/2.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.json"
+            model.save_model(str(path), format="json")
+            read = json.loads(path.read_text())
+        even = model.get_probability_threshold() in (None, EVEN)
+        if model.get_all_params()["loss_function"] not in CATBOOST_OBJECTIVES or not even:
+            return None
+        scale, _ = read["scale_and_bias"]
+        known = {f["feature_index"]: f for f in read["features_info"]["float_features"]}
+        nodes, values = [], []
+        for tree in read["oblivious_trees"]:
+            leaves = np.asarray(tree["leaf_values"], dtype=np.float64).reshape(1 << len(tree["splits"]), -1)
+            nodes.append(_oblivious(tree["splits"], known))
+            values.append(np.concatenate([np.zeros((len(leaves) - 1, leaves.shape[1])), scale * leaves]))
+        trees = concatenated_trees(nodes, values, model, np.float32)
+        return verified_margins(trees, model, partial(model.predict, prediction_type="RawFormulaVal"))
+    except UNREADABLE:
+        return None
+
+
+def _oblivious(splits: Sequence[dict[str, Any]], known: dict[int, dict[str, Any]]) -> Nodes:
+    """Return a whole binary tree, level by level; leaf i lies where bit l of i says whether split l was passed."""
+    if any(split["split_type"] != "FloatFeature" for split in splits):
+        raise ValueError("a split on categories")
+    inner = (1 << len(splits)) - 1
+    feature, left, right = np.full((3, 2 * inner + 1), LEAF)
+    threshold, missing = np.zeros(2 * inner + 1), np.zeros(2 * inner + 1, dtype=bool)
+    for level, split in enumerate(splits):
+        info, width = known[split["float_feature_index"]], 1 << level
+        at = np.arange(width) + width - 1  # node j of a level was reached by passing the splits in its bits
+        feature[at], threshold[at] = info["flat_feature_index"], split["border"]
+        missing[at] = info["nan_value_treatment"] != "AsTrue"
+        left[at], right[at] = np.arange(width) + 2 * width - 1, np.arange(width) + 3 * width - 1
+    return feature, left, right, threshold, missing
+
+
+def additive_model(model: Any) -> TreeModel | None:
+    """Return the inside of an ``ExplainableBoostingClassifier`` of interpret, or None.
+
+    Refused: features that it took for categories (numbers with fewer than four values among them), and other links.
+    """
+    try:
+        if model.link_ not in LINKS or any(kind != "continuous" for kind in model.feature_types_in_):
+            return None
+        nodes, values = [], []
+        width = 1 if model.link_ == "logit" else len(model.classes_)
+        if sum(np.size(scores) for scores in model.term_scores_) > MOST_LEAVES * width:
+            return None
+        for features, scores in zip(model.term_features_, model.term_scores_, strict=True):
+            table = np.asarray(scores, dtype=np.float64)
+            table = table.reshape(*table.shape[: len(features)], width)
+            cuts = [np.asarray(model.bins_[f][min(len(model.bins_[f]), len(features)) - 1]) for f in features]
+            if any(len(c) + 3 != side for c, side in zip(cuts, table.shape, strict=False)):
+                return None
+            rows: list[Row] = []
+            _grow(rows, list(features), cuts, table)
+            feature, left, right, threshold, missing, leaves = map(np.array, zip(*rows, strict=True))
+            nodes.append((feature, left, right, threshold, missing))
+            values.append(leaves)
+        trees = replace(concatenated_trees(nodes, values, model, np.float64), strict=True)
+        return verified_margins(trees, model, model.decision_function)
+    except UNREADABLE:
+        return None
+
+
+Row = tuple[int, int, int, float, bool, Floats]  # of a node: feature, left, right, threshold, missing, values
+
+
+def _grow(rows: list[Row], features: list[int], cuts: list[Floats], table: Floats, bins: range | None = None) -> int:
+    """Append the tree of a table, whose axes are features in turn, and return its root.
+
+    Nothing but a missing value, which has the first bin, goes left at the first node of a feature; the others are
+    halved until one bin is left.
+    """
+    nothing, node = np.zeros(table.shape[-1]), len(rows)
+    if not features:
+        rows.append((LEAF, LEAF, LEAF, 0.0, False, table))
+    elif bins is None:
+        rows.append((features[0], 0, 0, -np.inf, True, nothing))
+        left = _grow(rows, features[1:], cuts[1:], table[0])
+        right = _grow(rows, features, cuts, table, range(1, len(cuts[0]) + 2))
+        rows[node] = (features[0], left, right, -np.inf, True, nothing)
+    elif len(bins) == 1:
+        return _grow(rows, features[1:], cuts[1:], table[bins[0]])
+    else:
+        middle = (bins[0] + bins[-1]) // 2
+        cut = float(cuts[0][middle - 1])
+        rows.append((features[0], 0, 0, cut, False, nothing))
+        left = _grow(rows, features, cuts, table, range(bins[0], middle + 1))
+        right = _grow(rows, features, cuts, table, range(middle + 1, bins[-1] + 1))
+        rows[node] = (features[0], left, right, cut, False, nothing)
+    return node

@@ -5,32 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epsworth.classifiers.answers import Answered, ClassifierError
+from epsworth.classifiers.answers import AnswerHistory, ClassifierError, Labels
 from epsworth.classifiers.boosters import booster_classifier
-from epsworth.classifiers.forests import forest_answer
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.levels import CodedPredict, coded
-from epsworth.classifiers.modules import Answering, check_module, is_module, known_shape
-from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
-from epsworth.classifiers.other_networks import (
-    SkorchAnswer,
+from epsworth.classifiers.frameworks import (
+    SkorchPredict,
+    TorchPredict,
     argmax_module,
+    check_module,
     exported_answer,
     is_exported,
     is_keras,
+    is_module,
     is_skorch,
     keras_answer,
+    known_shape,
 )
-from epsworth.classifiers.scalers import Predict, steps_of
-
-Labels = NDArray[Any]
-
-COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
+from epsworth.classifiers.levels import EncodedPredict, encoder_of
+from epsworth.classifiers.onnx_models import is_onnx, onnx_answer
+from epsworth.classifiers.reading import COMPONENTS, Predict, known_labels, library_class, steps_of
+from epsworth.classifiers.sklearn_trees import FORESTS, TREES, forest_answer
+from epsworth.classifiers.structure import Structure
 
 NUMBERS = ("coef_", "intercept_", "theta_", "var_", "means_", "centroids_", "cluster_centers_", "mean_", "scale_")
 
@@ -73,38 +72,43 @@ class Classifier:
     count: int | None = None
     classes: tuple[Any, ...] | None = None
     model: Any = None
-    answered: Answered = field(default_factory=Answered, init=False, repr=False, compare=False)
+    history: AnswerHistory = field(default_factory=AnswerHistory, init=False, repr=False, compare=False)
 
     @property
     def inside(self) -> Any:
         """The model, for engines that look inside; None where something else than the model itself answers."""
-        asks = isinstance(self.answer, (Predict, Answering)) and self.answer.model is self.model
+        asks = isinstance(self.answer, (Predict, TorchPredict)) and self.answer.model is self.model
         return self.model if asks else None
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What can be read inside the model: each form once, whoever asks, until the next question."""
+        return Structure(self.inside)
 
     @property
     def levels(self) -> Mapping[str, tuple[Any, ...]]:
         """The levels that it was fitted on, of columns that it takes for categories; none where it names none."""
-        return self.answer.coded.levels if isinstance(self.answer, CodedPredict) else {}
+        return self.answer.encoder.levels if isinstance(self.answer, EncodedPredict) else {}
 
     def labels(self, records: Any) -> Labels:
         """Return one label per record, shape ``(n,)``; refuse answers of another shape or missing ones."""
         n = len(records)
-        found = np.asarray(self.answer(records))
-        column = found.shape == (n, 1)
+        labels = np.asarray(self.answer(records))
+        column = labels.shape == (n, 1)
         if column:
-            found = found[:, 0]
-        if found.shape != (n,):
+            labels = labels[:, 0]
+        if labels.shape != (n,):
             raise ClassifierError(
-                f"{self.name} answered {n} records with shape {found.shape}; "
+                f"{self.name} answered {n} records with shape {labels.shape}; "
                 "it must return one label per record (class labels, not probabilities)"
             )
-        if found.dtype.kind in "fO" and (found != found).any():  # NaN differs from itself
+        if labels.dtype.kind in "fO" and (labels != labels).any():  # NaN differs from itself
             raise ClassifierError(f"{self.name} answered NaN instead of a label")
-        if found.dtype == object and (found == None).any():  # noqa: E711  elementwise
+        if labels.dtype == object and (labels == None).any():  # noqa: E711  elementwise
             raise ClassifierError(f"{self.name} answered None instead of a label")
-        if not isinstance(self.answer, Answering):  # which answers places of logits, and checks these
-            self.answered.checked(self.name, found, self.classes, column=column)
-        return found
+        if not isinstance(self.answer, TorchPredict):  # which answers places of logits, and checks these
+            self.history.check(self.name, labels, self.classes, column=column)
+        return labels
 
 
 def as_classifier(model: Any) -> Classifier:
@@ -135,13 +139,13 @@ def as_classifier(model: Any) -> Classifier:
     [False, True]
     """
     if isinstance(model, Classifier):
+        vars(model).pop("structure", None)  # the model may have been fitted again since
         return model
     if isinstance(model, type):
         raise TypeError(f"the model is the class {model.__name__}, not an instance; fit one first")
-    found = _from_network(model)
-    if found is not None:
-        return found
-    if kind_of(model) == "Booster":
+    if (network := _from_network(model)) is not None:
+        return network
+    if library_class(model) == "Booster":
         return _from_estimator(booster_classifier(model))
     if hasattr(model, "predict"):
         return _from_estimator(model)
@@ -171,17 +175,17 @@ def _from_network(model: Any) -> Classifier | None:
     if is_module(model):
         check_module(model)
         count, classes = known_shape(model)
-        return Classifier(f"torch {name}", Answering(model), count=count, classes=classes, model=model)
+        return Classifier(f"torch {name}", TorchPredict(model), count=count, classes=classes, model=model)
     if is_exported(model):
         exported = exported_answer(model)
         return Classifier(f"torch {name}", exported, model=exported.model)
     if is_skorch(model) and hasattr(model, "module_"):
         module = argmax_module(model)
         if module is None:
-            return Classifier(f"skorch {name}", SkorchAnswer(model), classes=tuple(range(len(model.classes_))))
+            return Classifier(f"skorch {name}", SkorchPredict(model), classes=tuple(range(len(model.classes_))))
         check_module(module)
         count, classes = known_shape(module)
-        return Classifier(f"skorch {name}", Answering(module), count=count, classes=classes, model=module)
+        return Classifier(f"skorch {name}", TorchPredict(module), count=count, classes=classes, model=module)
     if is_onnx(model):
         graph = onnx_answer(model)
         inputs = graph.inputs
@@ -193,98 +197,78 @@ def _from_network(model: Any) -> Classifier | None:
 
 
 def _from_estimator(model: Any) -> Classifier:
-    name = type(model).__name__
+    last, steps = steps_of(model)
     if "sklearn" in sys.modules:  # an estimator cannot exist without it
-        from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, is_classifier
-        from sklearn.exceptions import NotFittedError
-        from sklearn.utils.validation import check_is_fitted
+        from sklearn.base import BaseEstimator
 
         if isinstance(model, BaseEstimator):
-            last, _ = steps_of(model)
-            if not (is_classifier(model) or isinstance(last, (ClusterMixin, DensityMixin))):
-                raise TypeError(f"{name} is not a classifier; give one that predicts labels")
-            try:
-                check_is_fitted(model)
-            except NotFittedError:
-                raise ValueError(f"the {name} is not fitted; call fit first") from None
-            _check_precision(last)
-            _check_numbers(model)
-            if _draws_labels(model):
-                raise ValueError(
-                    f"the {name} draws its labels at random (a DummyClassifier of strategy 'uniform' or 'stratified'); "
-                    "give a deterministic classifier"
-                )
-    features = getattr(model, "feature_names_in_", None)
-    classes, step = known_labels(model), coded(model)
-    found = Classifier(
-        _described(model),
-        CodedPredict(model, step) if step else forest_answer(model),
+            _check_estimator(model, last, steps)
+    features, classes = getattr(model, "feature_names_in_", None), known_labels(model)
+    step, numbers = None if steps else encoder_of(last), getattr(last, "labels_", None)
+    wrapped = Classifier(
+        " + ".join([type(part).__name__ for part in (*steps, last)]),
+        EncodedPredict(model, step) if step else forest_answer(model),
         features=None if features is None else tuple(map(str, features)),
         count=getattr(model, "n_features_in_", None) or None,  # 0 of a CatBoost file
         classes=None if classes is None else tuple(classes.tolist()),
         model=model,
     )
-    found.answered.many = _numbers_clusters(model)
-    return found
+    wrapped.history.numbering = isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "iu"
+    return wrapped
 
 
-def known_labels(model: Any) -> Labels | None:
-    """Return the labels that a fitted estimator or pipeline can give, in the order of its scores; None if unknown."""
-    classes, last = getattr(model, "classes_", None), steps_of(model)[0]
-    if isinstance(classes, np.ndarray):
-        return classes if classes.ndim == 1 else None
-    counted = COMPONENTS.get(kind_of(last) or "") if last is model or kind_of(model) == "Pipeline" else None
-    return None if counted is None else np.arange(len(getattr(last, counted)))
+def _check_estimator(model: Any, last: Any, steps: list[Any]) -> None:
+    """Refuse an estimator of scikit-learn that is no fitted, deterministic classifier of numbers."""
+    from sklearn.base import ClusterMixin, DensityMixin, is_classifier
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
 
-
-def _numbers_clusters(model: Any) -> bool:
-    """Tell whether a fitted clustering answers the numbers of clusters, of which there may be many."""
-    found = getattr(steps_of(model)[0], "labels_", None)
-    return isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iu"
-
-
-def _check_precision(estimator: Any) -> None:
-    """Refuse k-means whose centres are single precision numbers: it compares them with nothing else."""
-    name = kind_of(estimator) or ""
-    if COMPONENTS.get(name) == "cluster_centers_" and estimator.cluster_centers_.dtype != np.float64:
-        raise ValueError(
-            f"the {name} was fitted in single precision and cannot answer records in double precision, "
+    name, kind = type(model).__name__, library_class(last) or ""
+    if not (is_classifier(model) or isinstance(last, (ClusterMixin, DensityMixin))):
+        raise TypeError(f"{name} is not a classifier; give one that predicts labels")
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise ValueError(f"the {name} is not fitted; call fit first") from None
+    if COMPONENTS.get(kind) == "cluster_centers_" and last.cluster_centers_.dtype != np.float64:
+        raise ValueError(  # k-means compares its centres with nothing else
+            f"the {kind} was fitted in single precision and cannot answer records in double precision, "
             "which perturbed values are; fit it on table.astype(float)"
+        )
+    for part in (*steps, last):
+        for attribute in NUMBERS:  # as a file may hold anything
+            value = getattr(part, "__dict__", {}).get(attribute)
+            if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
+                raise ValueError(
+                    f"the {attribute} of the {type(part).__name__} does not hold numbers but is of kind {value.dtype}; "
+                    "fit the model again"
+                )
+    if _draws_labels(model):
+        raise ValueError(
+            f"the {name} draws its labels at random (a DummyClassifier of strategy 'uniform' or 'stratified'); "
+            "give a deterministic classifier"
         )
 
 
-def _check_numbers(model: Any) -> None:
-    """Refuse fitted coefficients that are no numbers, as a file may hold them."""
-    last, steps = steps_of(model)
-    for part in (*steps, last):
-        for name in NUMBERS:
-            value = vars(part).get(name) if hasattr(part, "__dict__") else None
-            if isinstance(value, np.ndarray) and value.dtype.kind not in "fiu":
-                raise ValueError(
-                    f"the {name} of the {type(part).__name__} does not hold numbers but is of kind {value.dtype}; "
-                    "fit the model again"
-                )
-
-
-def _draws_labels(part: Any) -> bool:
+def _draws_labels(model: Any) -> bool:
     """Tell whether an estimator, or a fitted part of it, answers by chance."""
     from sklearn.base import BaseEstimator
     from sklearn.dummy import DummyClassifier
-    from sklearn.tree import BaseDecisionTree
 
-    if isinstance(part, (list, tuple)):
-        return any(map(_draws_labels, part))
-    if isinstance(part, dict):
-        return any(map(_draws_labels, part.values()))
-    if isinstance(part, np.ndarray) and part.dtype == object:
-        return any(map(_draws_labels, part.ravel().tolist()))
-    if not isinstance(part, BaseEstimator) or isinstance(part, BaseDecisionTree):  # trees hold no estimators
-        return False
-    if isinstance(part, DummyClassifier) and hasattr(part, "classes_"):
-        return part.strategy in ("uniform", "stratified")
-    return _draws_labels(vars(part))
-
-
-def _described(model: Any) -> str:
-    last, steps = steps_of(model)
-    return " + ".join(type(step).__name__ for step in (*steps, last))
+    waiting, seen = [model], set[int]()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, (list, tuple)):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, np.ndarray) and part.dtype == object:
+            waiting += part.ravel().tolist()
+        elif isinstance(part, BaseEstimator) and id(part) not in seen:
+            seen.add(id(part))
+            dummy = isinstance(part, DummyClassifier) and hasattr(part, "classes_")
+            if dummy and part.strategy in ("uniform", "stratified"):
+                return True
+            if library_class(part) not in (*TREES, *FORESTS):  # which hold no other estimators
+                waiting += vars(part).values()
+    return False

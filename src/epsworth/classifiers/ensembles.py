@@ -8,299 +8,356 @@ side by side: on a cell between all thresholds all of them are constant, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
-from epsworth.classifiers.branches import Chosen
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import LINEAR, UNKNOWN, argmax_rule, calibration, held, threshold_rule
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.members import NO_TREES, Choice, Member, Read, added_up, cut_off, together
-from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.responses import (
+from epsworth.arrays import Bools, Floats
+from epsworth.classifiers.link_functions import (
     AtLeast,
     Average,
     Largest,
     Logistic,
-    Pairs,
+    OneVsOne,
+    OneVsRest,
     Response,
     Shares,
-    Side,
     Stacked,
     Sums,
     Votes,
+    slices,
 )
-from epsworth.classifiers.scalers import dense, steps_of
-from epsworth.classifiers.sklearn_trees import genuine_trees
+from epsworth.classifiers.pipeline import Selection, parallel_preprocessing
+from epsworth.classifiers.reading import Unsupported, dense, leading, library_class, steps_of
+from epsworth.classifiers.sklearn_trees import TREES, own_trees
+from epsworth.classifiers.thresholds import (
+    CALIBRATED,
+    LINEAR,
+    UNKNOWN,
+    Answers,
+    Rule,
+    argmax_rule,
+    calibration,
+    change_of,
+    threshold_rule,
+    thresholded,
+)
+from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.trees import LEAF, NO_TREES, Decision, TreeModel, stack_trees, weighted_sum
 
+MOST_SUMS = 64  # beside each other, on every cell
 UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"
-SINGLE = ("DecisionTreeClassifier", "ExtraTreeClassifier")
+UNKNOWN_SHARES = f"the probabilities of a member of the ensemble are {UNKNOWN}"
+WEIGHTS = "the weights of the ensemble are negative, or all 0"
 
-Reader = Callable[[Any, Columns, Read], Member]
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Member(Answers):
+    """A classifier that was read, and may be a member of another.
+
+    Attributes
+    ----------
+    trees : TreeModel
+        Its labels; features are columns of ``trees.before``, which knows them as functions of the records' columns.
+    probabilities, scores : Response or None
+        What ``predict_proba`` and ``decision_function`` answer, where that is known.
+    raw : TreeModel, optional
+        Whose sums these answer from, where not those of `trees`.
+    """
+
+    trees: TreeModel
+    raw: TreeModel | None = None
+
+    @property
+    def sums(self) -> TreeModel:
+        """The trees from whose sums the responses follow."""
+        return self.trees if self.raw is None else self.raw
+
+    def behind(self, steps: Sequence[Any]) -> Member:
+        """Return the same classifier with steps put in front, whose effect its columns tell already."""
+
+        def moved(trees: TreeModel) -> TreeModel:
+            return replace(trees, before=replace(trees.before, steps=(*steps, *trees.before.steps)))
+
+        return replace(self, trees=moved(self.trees), raw=self.raw and moved(self.raw))
 
 
-def read_all(models: Sequence[Any], given: Columns, read: Read, *, alike: bool = False) -> list[Member]:
+Read = Callable[[Any, Columns], Member]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The labels of a model from its sums, as `Votes` asks for them; by places of the ensemble where it says these."""
+
+    decision: Decision | None
+    places: NDArray[np.intp] | None = None
+
+    def __call__(self, sums: Floats, slack: Floats) -> tuple[NDArray[np.intp], Bools]:
+        """Return the places of its labels, and where they are clear."""
+        if self.decision is not None:
+            own, clear = self.decision(sums)
+        else:
+            own, lead = leading(sums)
+            clear = np.asarray(lead >= slack.max())
+        return (own if self.places is None else self.places[own]), clear
+
+
+def stack_members(trees: Sequence[TreeModel]) -> tuple[TreeModel, list[slice], Floats]:
+    """Return the trees of all as one model, where the sums of each stand, and the slack of every sum."""
+    widths = [model.values.shape[1] for model in trees]
+    if sum(widths) > MOST_SUMS:
+        raise Unsupported(f"its members hold more than {MOST_SUMS} scores together")
+    slack = np.repeat([model.slack for model in trees], widths)
+    return stack_trees(_on_common_columns(trees)), slices(widths), slack
+
+
+def _on_common_columns(trees: Sequence[TreeModel]) -> list[TreeModel]:
+    """Return the models with features of what stands before all of them, side by side."""
+    before = parallel_preprocessing([model.before for model in trees])
+    starts = np.cumsum([0, *(len(model.before.columns) if before.steps else 0 for model in trees)])
+    return [
+        replace(m, before=before, feature=np.where(m.left == LEAF, LEAF, m.feature + start) if start else m.feature)
+        for m, start in zip(trees, starts, strict=False)
+    ]
+
+
+def at_threshold(trees: TreeModel, rule: Rule) -> TreeModel | None:
+    """Return trees of a single sum whose labels follow from a rule; None for several sums.
+
+    What lies in the bracket of the one change is left to the classifier.
+    """
+    if trees.decision is not None or trees.values.shape[1] != 1:
+        return None
+    reach = float(np.maximum.reduceat(np.abs(trees.values[:, 0]), trees.roots).sum())
+    sign, middle, room = change_of(rule, trees.slack + float(reach + abs(trees.offset[0])))
+    return replace(
+        trees,
+        values=sign * trees.values,
+        offset=sign * trees.offset - middle,
+        tie=trees.tie + room / len(trees.roots),
+        classes=trees.classes[list(rule.places)],
+    )
+
+
+def read_all(models: Sequence[Any], columns: Columns, read: Read, *, copies: bool = False) -> list[Member]:
     """Read all members, or say what stands in the way at the first of which something does.
 
-    ``alike``: of copies of one model that are no trees, neither is the ensemble.
+    ``copies``: of one model, so that if they are no trees, neither is the ensemble.
     """
-    found: list[Member] = []
+    members: list[Member] = []
     for model in models:
         try:
-            found.append(read(model, given))
+            members.append(read(model, columns))
         except Unsupported as why:
-            if alike and str(why).startswith(NO_TREES):
+            if copies and str(why).startswith(NO_TREES):
                 raise
             raise Unsupported(f"a member of the ensemble: {why}") from None
-    return found
+    return members
 
 
-def voting(model: Any, given: Columns, read: Read) -> Member:
+def _labelled(model: Any, trees: TreeModel, decision: Decision | None = None, **answers: Any) -> Member:
+    """Return an ensemble whose labels, in the order of its classes, follow from sums by a decision."""
+    return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision), **answers)
+
+
+def voting(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `VotingClassifier`: its members' labels, or probabilities, are weighted and added."""
-    members = read_all(model.estimators_, given, read)
-    places = np.arange(len(model.classes_)).tolist()
-    if len(places) < 2 or any(sorted(one.trees.classes.tolist()) != places for one in members):
+    members, width = read_all(model.estimators_, columns, read), len(model.classes_)
+    places = np.arange(width).tolist()
+    if width < 2 or any(sorted(one.trees.classes.tolist()) != places for one in members):
         raise Unsupported("a member of the ensemble does not know all its classes")
     weights = np.ones(len(members)) if model.weights is None else np.asarray(model._weights_not_none, dtype=np.float64)
     if not (weights >= 0).all() or not weights.sum() > 0:
-        raise Unsupported("the weights of the ensemble are negative, or all 0")
+        raise Unsupported(WEIGHTS)
     if model.voting == "hard":
-        return _by_votes(model, members, weights)
+        trees, at, slack = stack_members([one.trees for one in members])
+        choices = [Choice(one.trees.decision, one.trees.classes.astype(np.intp)) for one in members]
+        votes = zip([Votes(choice, width) for choice in choices], at, strict=True)
+        return _labelled(model, trees, Largest(Average(tuple(votes), weights), slack))
     if any(one.sums.classes.tolist() != places for one in members):
         raise Unsupported("a member of the ensemble orders its classes otherwise")
     return _by_probabilities(model, members, weights)
 
 
-def _by_votes(model: Any, members: Sequence[Member], weights: Floats) -> Member:
-    found = together([one.trees for one in members])
-    trees, places, slack = found
-    votes = [(Votes(_renamed(one.trees), len(model.classes_)), at) for one, at in zip(members, places, strict=True)]
-    decision = Largest(Average(tuple(votes), weights), slack)
-    return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
-
-
-def _renamed(trees: TreeModel) -> Callable[..., Any]:
-    """Return a member's choice in the places of the ensemble's classes, which its labels number."""
-    choice, names = Choice(trees.decision), trees.classes.astype(np.intp)
-
-    def places(sums: Floats, slack: Floats) -> Any:
-        found, clear = choice(sums, slack)
-        return names[found], clear
-
-    return places
-
-
 def _by_probabilities(model: Any, members: Sequence[Member], weights: Floats) -> Member:
     """Average probabilities: those of forests by adding their leaves, others side by side."""
-    responses = [one.probabilities for one in members]
-    if all(isinstance(response, Shares) for response in responses):
-        scale = [
-            w / response.trees for w, response in zip(weights, responses, strict=True) if isinstance(response, Shares)
-        ]
-        total = float(weights.sum())
-        trees = added_up([one.sums for one in members], np.array(scale) / total)
-        return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
+    sums, responses = [one.sums for one in members], [one.probabilities for one in members]
+    counts = [response.trees for response in responses if isinstance(response, Shares)]
+    if len(counts) == len(members):
+        return _labelled(
+            model, weighted_sum(_on_common_columns(sums), weights / counts / weights.sum()), probabilities=Shares(1)
+        )
     known = [response for response in responses if response is not None]
-    found = together([one.sums for one in members])
     if len(known) < len(members):
-        raise Unsupported(f"the probabilities of a member of the ensemble are {UNKNOWN}")
-    trees, places, slack = found
-    average = Average(tuple(zip(known, places, strict=True)), weights / weights.sum())
-    decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
-    return Member(trees=decided, probabilities=average, raw=decided)
+        raise Unsupported(UNKNOWN_SHARES)
+    return _averaged(model, sums, known, weights / weights.sum())
 
 
-def bagging(model: Any, given: Columns, read: Read) -> Member:
+def _averaged(model: Any, sums: Sequence[TreeModel], responses: Sequence[Response], weights: Floats) -> Member:
+    trees, at, slack = stack_members(sums)
+    average = Average(tuple(zip(responses, at, strict=True)), weights)
+    decided = _labelled(model, trees, Largest(average, slack), probabilities=average)
+    return replace(decided, raw=decided.trees)
+
+
+def bagging(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `BaggingClassifier` of trees or forests, each of which sees columns of its own."""
-    width, members = len(model.classes_), []
+    width, sums, counts = len(model.classes_), [], []
     for estimator, features in zip(model.estimators_, model.estimators_features_, strict=True):
-        columns = np.asarray(features, dtype=np.intp)
-        (one,) = read_all([estimator], given.taken(columns), read)
-        even = isinstance(one.probabilities, Shares) and one.probabilities.trees == len(one.sums.roots)
-        if width < 2 or not even:
-            raise Unsupported(f"the probabilities of a member of the ensemble are {UNKNOWN}, or not averages of leaves")
-        one = _of_all_columns(one, columns, given)
-        members.append(_spread(one, width))
-    scale = np.array([1 / one.probabilities.trees for one in members if isinstance(one.probabilities, Shares)])
-    trees = added_up([one.sums for one in members], scale / len(members))
-    return Member(trees=replace(trees, classes=np.asarray(model.classes_)), probabilities=Shares(1))
+        own = np.asarray(features, dtype=np.intp)
+        (one,) = read_all([estimator], columns.take(own), read)
+        shares = one.probabilities
+        if width < 2 or not isinstance(shares, Shares) or shares.trees != len(one.sums.roots):
+            raise Unsupported(f"{UNKNOWN_SHARES}, or not averages of leaves")
+        sums.append(_of_all_classes(_of_all_columns(one.sums, own, columns), width))
+        counts.append(shares.trees)
+    return _labelled(
+        model, weighted_sum(_on_common_columns(sums), 1 / np.array(counts) / len(sums)), probabilities=Shares(1)
+    )
 
 
-def _of_all_columns(one: Member, columns: NDArray[np.intp], given: Columns) -> Member:
-    """Return a member that sees some columns as one that is given all: bare trees just look at other places."""
-    trees = one.sums
+def _of_all_columns(trees: TreeModel, own: NDArray[np.intp], columns: Columns) -> TreeModel:
+    """Return trees that see some columns as ones that are given all: bare trees just look at other places."""
     if trees.before.steps:
-        return Member(trees=trees, probabilities=one.probabilities).behind([Chosen(columns)])
-    feature = np.where(trees.left == LEAF, LEAF, columns[trees.feature])
-    trees = replace(trees, feature=feature, before=replace(trees.before, columns=given))
-    return Member(trees=trees, probabilities=one.probabilities)
+        return Member(trees=trees).behind([Selection(own)]).trees
+    feature = np.where(trees.left == LEAF, LEAF, own[trees.feature])
+    return replace(trees, feature=feature, before=replace(trees.before, columns=columns))
 
 
-def _spread(one: Member, width: int) -> Member:
-    """Return a member of several classes with a share for each of the ensemble's, of which it may know a part."""
-    trees, known = one.sums, one.sums.classes.astype(np.intp)
+def _of_all_classes(trees: TreeModel, width: int) -> TreeModel:
+    """Return trees of class shares with one for each of the ensemble's classes, of which they may know a part."""
+    known = trees.classes.astype(np.intp)
     if width == 2 and len(known) == 2:
-        return one
-    values, offset = np.zeros((len(trees.values), width)), np.zeros(width)
-    assert isinstance(one.probabilities, Shares)
+        return trees
+    leaf, values = trees.left == LEAF, np.zeros((len(trees.values), width))
     if len(known) == 1:
-        values[trees.left == LEAF, known[0]] = 1.0
+        values[leaf, known[0]] = 1.0
     elif len(known) == 2:  # differences of shares
-        half = trees.values[:, 0] / 2
-        leaf = trees.left == LEAF
-        values[:, known[0]], values[:, known[1]] = np.where(leaf, 0.5 - half, 0), np.where(leaf, 0.5 + half, 0)
+        half = trees.values[leaf, 0] / 2
+        values[leaf, known[0]], values[leaf, known[1]] = 0.5 - half, 0.5 + half
     else:
         values[:, known] = trees.values
     if width == 2:
-        values, offset = values[:, 1:] - values[:, :1], np.zeros(1)
-    return Member(trees=replace(trees, values=values, offset=offset), probabilities=one.probabilities)
+        values = values[:, 1:] - values[:, :1]
+    return replace(trees, values=values, offset=np.zeros(values.shape[1]))
 
 
-def ada_boost(model: Any, given: Columns, read: Read) -> Member:
+def ada_boost(model: Any, columns: Columns, read: Read) -> Member:
     """Read an `AdaBoostClassifier` of single trees: weighted votes of the leaves."""
-    members = read_all(model.estimators_, given, read)
+    members = read_all(model.estimators_, columns, read)
     last = [steps_of(estimator)[0] for estimator in model.estimators_]
-    if not genuine_trees(last, *SINGLE):
+    if not own_trees(last, *TREES):
         raise Unsupported("the members of the AdaBoostClassifier are no single trees")
     classes, weights = model.classes_, np.asarray(model.estimator_weights_, dtype=np.float64)
     if not weights.sum() > 0 or (weights < 0).any():
-        raise Unsupported("the weights of the ensemble are negative, or all 0")
-    members = _given_arrays(members, given)
+        raise Unsupported(WEIGHTS)
+    votes = [_leaf_votes(tree, classes) for tree in last]
     trees = [
-        replace(one.trees, values=_leaf_votes(tree, classes), offset=np.zeros(len(classes) if len(classes) > 2 else 1))
-        for one, tree in zip(members, last, strict=True)
+        replace(one.trees, values=own, offset=np.zeros(own.shape[1]))
+        for one, own in zip(_given_arrays(members, columns), votes, strict=True)
     ]
-    factor = 2.0 if len(classes) == 2 else 1.0
-    found = added_up(trees, factor * weights[: len(members)] / weights.sum())
-    found = replace(found, classes=np.asarray(classes))
-    slope = 1.0 if len(classes) == 2 else 1 / (len(classes) - 1)
-    return Member(trees=found, probabilities=Logistic(slope), scores=Sums())
+    factor, slope = (2.0, 1.0) if len(classes) == 2 else (1.0, 1 / max(1, len(classes) - 1))
+    total = weighted_sum(_on_common_columns(trees), factor * weights[: len(members)] / weights.sum())
+    return _labelled(model, total, probabilities=Logistic(slope), scores=Sums())
 
 
 def _leaf_votes(tree: Any, classes: NDArray[Any]) -> Floats:
     """Return per node 1 for the tree's label and -1 / (K - 1) for the others; of two classes only the second's."""
     label = tree.classes_[np.argmax(tree.tree_.value[:, 0, :], axis=1)]
-    own = label[:, np.newaxis] == classes
-    votes = np.where(own, 1.0, -1.0 / max(1, len(classes) - 1))
+    votes = np.where(label[:, np.newaxis] == classes, 1.0, -1.0 / max(1, len(classes) - 1))
     return votes[:, 1:] if len(classes) == 2 else votes
 
 
-def _given_arrays(members: Sequence[Member], given: Columns) -> list[Member]:
+def _given_arrays(members: Sequence[Member], columns: Columns) -> list[Member]:
     """Return the members of an ensemble that makes an array of whatever it is given, before it hands that on."""
-    all_columns = [Chosen(np.arange(len(given)))]
-    return [one.behind(all_columns) if one.trees.before.steps else one for one in members]
+    every = [Selection(np.arange(len(columns)))]
+    return [one.behind(every) if one.trees.before.steps else one for one in members]
 
 
 def _confidences(model: Any, members: Sequence[Member]) -> list[Response]:
     """Return what an ensemble of two-class members compares: their scores, or else probabilities."""
-    found: list[Response] = []
-    for one, estimator in zip(members, model.estimators_, strict=True):
-        response = one.response(estimator, ("decision_function", "predict_proba"))[1]
-        if response is None:
-            raise Unsupported(UNKNOWN_SCORES)
-        found.append(response)
-    return found
+    responses = [one.response(own, CALIBRATED)[1] for one, own in zip(members, model.estimators_, strict=True)]
+    if None in responses:
+        raise Unsupported(UNKNOWN_SCORES)
+    return [response for response in responses if response is not None]
 
 
-def one_vs_rest(model: Any, given: Columns, read: Read) -> Member:
+def one_vs_rest(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `OneVsRestClassifier` of more than two classes: the label of the largest score."""
     if model.label_binarizer_.y_type_ != "multiclass" or len(model.estimators_) != len(model.classes_):
         raise Unsupported("the OneVsRestClassifier does not choose one of several classes")
-    members = read_all(model.estimators_, given, read, alike=True)
-    known = _confidences(model, members)
-    found = together([one.sums for one in members])
-    trees, places, slack = found
-    if all(isinstance(response, Sums) for response in known):
-        return Member(trees=replace(trees, classes=np.asarray(model.classes_), tie=2 * slack.max() / len(trees.roots)))
-    decision = Largest(Side(tuple(zip(known, places, strict=True))), slack)
-    return Member(trees=replace(trees, classes=np.asarray(model.classes_), decision=decision))
+    members = read_all(model.estimators_, columns, read, copies=True)
+    responses = _confidences(model, members)
+    trees, at, slack = stack_members([one.sums for one in members])
+    if all(isinstance(response, Sums) for response in responses):
+        return _labelled(model, replace(trees, tie=2 * slack.max() / len(trees.roots)))
+    return _labelled(model, trees, Largest(OneVsRest(tuple(zip(responses, at, strict=True))), slack))
 
 
-def one_vs_one(model: Any, given: Columns, read: Read) -> Member:
+def one_vs_one(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `OneVsOneClassifier` of more than two classes: votes of pairs, and confidences where these are equal."""
-    classes = np.asarray(model.classes_)
-    if len(classes) < 3 or model.pairwise_indices_ is not None:
+    if len(model.classes_) < 3 or model.pairwise_indices_ is not None:
         raise Unsupported("the OneVsOneClassifier has two classes, or members that see similarities")
-    members = read_all(model.estimators_, given, read)
-    known = _confidences(model, members)
+    members = read_all(model.estimators_, columns, read)
+    responses = _confidences(model, members)
     if not all(one.raw is None and one.trees.classes.tolist() == [0, 1] for one in members):
         raise Unsupported(UNKNOWN_SCORES)
-    found = together([one.trees for one in _given_arrays(members, given)])
-    trees, places, slack = found
+    trees, at, slack = stack_members([one.trees for one in _given_arrays(members, columns)])
     votes = [Votes(Choice(one.trees.decision), 2) for one in members]
-    decision = Largest(Pairs(tuple(zip(known, votes, places, strict=True)), len(classes)), slack)
-    return Member(trees=replace(trees, classes=classes, decision=decision))
+    pairs = OneVsOne(tuple(zip(responses, votes, at, strict=True)), len(model.classes_))
+    return _labelled(model, trees, Largest(pairs, slack))
 
 
-def stacking(model: Any, given: Columns, read: Read) -> Member:
+def stacking(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `StackingClassifier` whose last step is linear in the probabilities, or scores, of its members."""
-    last, classes = model.final_estimator_, np.asarray(model.classes_)
-    linear = kind_of(last) in LINEAR and hasattr(last, "coef_")
+    last, classes, methods = model.final_estimator_, model.classes_, model.stack_method_
+    linear = library_class(last) in LINEAR and hasattr(last, "coef_")
     if not linear or model.passthrough or last.classes_.tolist() != list(range(len(classes))):
         raise Unsupported("the last step of the StackingClassifier is not linear in its members' probabilities alone")
-    members = read_all(model.estimators_, given, read)
-    responses = []
-    for one, estimator, method in zip(members, model.estimators_, model.stack_method_, strict=True):
-        response = None if method == "predict" else one.response(estimator, method)[1]
-        if response is None or one.sums.classes.tolist() != estimator.classes_.tolist():
+    members, responses, widths = read_all(model.estimators_, columns, read), [], []
+    for one, estimator, method in zip(members, model.estimators_, methods, strict=True):
+        response, known = (None if method == "predict" else one.response(estimator, (method,))[1]), estimator.classes_
+        if response is None or one.sums.classes.tolist() != known.tolist():
             raise Unsupported(UNKNOWN_SCORES)
         responses.append(response)
+        single = len(classes) == 2 or (method == "decision_function" and len(known) == 2)
+        widths.append(1 if single else len(known))
     weights, counts = np.atleast_2d(dense(last.coef_)), [len(estimator.classes_) for estimator in model.estimators_]
-    widths = [_columns_of(method, n, classes) for method, n in zip(model.stack_method_, counts, strict=True)]
     if min(counts) < 2 or (len(classes) == 2 < max(counts)) or sum(widths) != weights.shape[1]:
         raise Unsupported("a member of the ensemble knows other classes")
-    found = together([one.sums for one in members])
-    trees, places, slack = found
-    scores = Stacked(tuple(zip(responses, places, strict=True)), weights, np.atleast_1d(last.intercept_))
-    decision = AtLeast(scores, 0, 0.0, (0, 1), slack) if len(classes) == 2 else Largest(scores, slack)
-    return Member(trees=replace(trees, classes=classes, decision=decision))
+    trees, at, slack = stack_members([one.sums for one in members])
+    scores = Stacked(tuple(zip(responses, at, strict=True)), weights, np.atleast_1d(last.intercept_))
+    two = len(classes) == 2
+    return _labelled(model, trees, AtLeast(scores, 0, 0.0, (0, 1), slack) if two else Largest(scores, slack))
 
 
-def _columns_of(method: str, known: int, classes: NDArray[Any]) -> int:
-    """Return how many columns a stack takes from a member that knows so many classes."""
-    return 1 if len(classes) == 2 or (method == "decision_function" and known == 2) else known
-
-
-def calibrated(model: Any, given: Columns, read: Read) -> Member:
+def calibrated(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `CalibratedClassifierCV`: one monotone map of a single score, or averages over several of them."""
     parts = model.calibrated_classifiers_
-    members = read_all([part.estimator for part in parts], given, read, alike=True)
-    found: list[Response] = []
-    for one, part in zip(members, parts, strict=True):
-        response = calibration(part, one, model.classes_)
-        found.append(response)
+    members = read_all([part.estimator for part in parts], columns, read, copies=True)
+    responses = [calibration(part, one, model.classes_) for one, part in zip(members, parts, strict=True)]
     if len(model.classes_) < 2:
         raise Unsupported("the CalibratedClassifierCV knows one class only")
     if len(members) == 1 and len(model.classes_) == 2:
-        cut = cut_off(members[0].sums, argmax_rule(found[0]))
-        if cut is not None:
-            return Member(
-                trees=replace(cut, classes=np.asarray(model.classes_)), probabilities=found[0], raw=members[0].sums
-            )
-    beside = together([one.sums for one in members])
-    trees, places, slack = beside
-    average = Average(tuple(zip(found, places, strict=True)), np.full(len(found), 1 / len(found)))
-    decided = replace(trees, classes=np.asarray(model.classes_), decision=Largest(average, slack))
-    return Member(trees=decided, probabilities=average, raw=decided)
+        trees = at_threshold(members[0].sums, argmax_rule(responses[0]))
+        if trees is not None:
+            return _labelled(model, trees, probabilities=responses[0], raw=members[0].sums)
+    return _averaged(model, [one.sums for one in members], responses, np.full(len(members), 1 / len(members)))
 
 
-def threshold(model: Any, given: Columns, read: Read) -> Member:
+def threshold(model: Any, columns: Columns, read: Read) -> Member:
     """Read a `FixedThresholdClassifier` or a `TunedThresholdClassifierCV`."""
-    one = read(held(model), given)
-    rule = threshold_rule(model, one)
-    named = replace(one.sums, classes=np.asarray(model.classes_))
-    decided = cut_off(named, rule)
-    if decided is None:
-        decided = replace(named, decision=AtLeast(*rule, slack=np.full(named.values.shape[1], named.slack)))
-    return Member(trees=decided, probabilities=one.probabilities, scores=one.scores, raw=one.sums)
+    one = read(thresholded(model), columns)
+    rule, named = threshold_rule(model, one), replace(one.sums, classes=np.asarray(model.classes_))
+    trees = at_threshold(named, rule)
+    if trees is None:
+        trees = replace(named, decision=AtLeast(*rule, slack=np.full(named.values.shape[1], named.slack)))
+    return replace(one, trees=trees, raw=one.sums)
 
 
-ENSEMBLES: dict[str, Reader] = {
+ENSEMBLES: dict[str, Callable[[Any, Columns, Read], Member]] = {
     "VotingClassifier": voting,
     "BaggingClassifier": bagging,
     "AdaBoostClassifier": ada_boost,

@@ -1,4 +1,4 @@
-"""Which classifier a policy's copy was made of: told by its answers, which every kind of model has.
+"""Fingerprints: which classifier a policy's copy was made of, by its answers, which every kind of model has.
 
 A model's bytes change with the version that wrote them, and a service shows none.  The answers at fixed records of
 public ranges stay what they are when a model is saved, loaded or served elsewhere.
@@ -14,14 +14,16 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from epsworth.classifiers.classifier import Classifier, Labels, as_classifier
+from epsworth.arrays import Floats
+from epsworth.classifiers.answers import Labels
+from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.extras import needed
 from epsworth.records import Records
 from epsworth.space import Feature
 
 ASKED = 512  # records; a power of two, where the sequence is most even
-NAMELESS = "x{}"  # what the columns of an array are called
 
 
 def fingerprint(model: Any, features: Sequence[Feature], like: Records | None = None) -> str:
@@ -54,7 +56,13 @@ def fingerprint(model: Any, features: Sequence[Feature], like: Records | None = 
     False
     """
     classifier = as_classifier(model)
-    columns = _ordered(classifier, features)
+    ranges = {feature.name: feature for feature in features}
+    names = tuple(ranges) if classifier.features is None else classifier.features
+    lacking = [name for name in names if name not in ranges]
+    if lacking or (classifier.features is None and classifier.count not in (None, len(names))):
+        says = f"{lacking[0]!r}" if lacking else f"{classifier.count} columns, where {len(names)} are declared"
+        raise ValueError(f"the classifier reads {says}, of which no range is declared; it cannot be compared")
+    columns = dict(zip(names, _columns([ranges[name] for name in names]), strict=True))
     if like is not None:
         table = like.take(np.zeros(ASKED, dtype=np.intp), {like.names.index(name): v for name, v in columns.items()})
         return fingerprint_of_answers(classifier.labels(table))
@@ -75,11 +83,11 @@ def fingerprint_of_answers(answers: Labels) -> str:
     >>> a == fingerprint_of_answers(np.array([0.0, 1.0])), a == fingerprint_of_answers(np.array(["0", "1"]))
     (True, False)
     """
-    told = json.dumps([_told(label) for label in np.asarray(answers).tolist()], separators=(",", ":"))
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([_written(label) for label in np.asarray(answers).tolist()], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _told(label: Any) -> Any:
+def _written(label: Any) -> Any:
     if isinstance(label, (bool, str)):
         return label
     if isinstance(label, (int, float)):
@@ -87,30 +95,17 @@ def _told(label: Any) -> Any:
     return [type(label).__name__, str(label)]
 
 
-def _ordered(classifier: Classifier, features: Sequence[Feature]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the fixed records' columns in the classifier's order."""
-    ranges = {feature.name: feature for feature in features}
-    names = tuple(ranges) if classifier.features is None else classifier.features
-    lacking = [name for name in names if name not in ranges]
-    if lacking or (classifier.features is None and classifier.count not in (None, len(names))):
-        says = f"{lacking[0]!r}" if lacking else f"{classifier.count} columns, where {len(names)} are declared"
-        raise ValueError(f"the classifier reads {says}, of which no range is declared; it cannot be compared")
-    return dict(zip(names, _columns([ranges[name] for name in names]), strict=True))
-
-
-def _table(classifier: Classifier, named: dict[str, np.ndarray[Any, Any]]) -> Any:
+def _table(classifier: Classifier, columns: dict[str, NDArray[Any]]) -> Any:
     """Return the fixed records as the classifier takes them: a frame where columns have names, else an array."""
-    names, columns = tuple(named), list(named.values())
-    plain = classifier.features is None and (classifier.count is not None or names == _nameless(len(names)))
-    if plain:
-        texts = any(column.dtype.kind not in "fiub" for column in columns)
-        return np.column_stack([column.astype(object) if texts else column for column in columns])
+    nameless = classifier.count is not None or list(columns) == [f"x{i}" for i in range(len(columns))]
+    if classifier.features is None and nameless:
+        texts = any(column.dtype.kind not in "fiub" for column in columns.values())
+        return np.column_stack([column.astype(object) if texts else column for column in columns.values()])
     pl = needed("polars", "files", "asking a classifier of named columns about fixed records")
+    return pl.DataFrame({name: column.tolist() for name, column in columns.items()})
 
-    return pl.DataFrame({name: column.tolist() for name, column in zip(names, columns, strict=True)})
 
-
-def _with_categories(columns: dict[str, np.ndarray[Any, Any]], features: Sequence[Feature]) -> Any:
+def _with_categories(columns: dict[str, NDArray[Any]], features: Sequence[Feature]) -> Any:
     """Return a frame of pandas whose words are categories, for models that go by their codes."""
     import pandas as pd
 
@@ -120,11 +115,7 @@ def _with_categories(columns: dict[str, np.ndarray[Any, Any]], features: Sequenc
     )
 
 
-def _nameless(count: int) -> tuple[str, ...]:
-    return tuple(NAMELESS.format(i) for i in range(count))
-
-
-def _columns(features: Sequence[Feature]) -> list[np.ndarray[Any, Any]]:
+def _columns(features: Sequence[Feature]) -> list[NDArray[Any]]:
     """Return natural values at the points of Sobol's sequence, which no version or machine computes otherwise."""
     from scipy.stats.qmc import Sobol
 
@@ -132,12 +123,9 @@ def _columns(features: Sequence[Feature]) -> list[np.ndarray[Any, Any]]:
     return [_column(feature, unit[:, i]) for i, feature in enumerate(features)]
 
 
-def _column(feature: Feature, unit: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _column(feature: Feature, unit: Floats) -> NDArray[Any]:
     levels = feature.levels
     if levels is None:
         return feature.from_unit(unit)
     place = np.minimum((unit * levels).astype(np.int64), levels - 1)
-    found: np.ndarray[Any, Any] = feature.from_unit(
-        place / max(1, levels - 1), points=None if feature.categories is not None else levels
-    )
-    return found
+    return feature.from_unit(place / max(1, levels - 1), points=levels if feature.categories is None else None)

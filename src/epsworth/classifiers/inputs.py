@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from epsworth.classifiers.classifier import Classifier
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.levels import XGBOOST, CodedPredict
-from epsworth.classifiers.modules import Answering
-from epsworth.classifiers.onnx_models import OnnxAnswer
-from epsworth.classifiers.other_networks import KerasAnswer, SkorchAnswer
-from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import delegate, steps_of
+from epsworth.classifiers.frameworks import KerasPredict, SkorchPredict, TorchPredict
+from epsworth.classifiers.levels import XGBOOST, EncodedPredict
+from epsworth.classifiers.onnx_models import OnnxPredict
+from epsworth.classifiers.reading import UNREADABLE, delegate, library_class, steps_of
+from epsworth.classifiers.sklearn_trees import FORESTS
 from epsworth.records import Records, as_records
 from epsworth.space import Feature
 from epsworth.tables import COMPUTED
@@ -26,7 +24,8 @@ KEEPS_COLUMNS = (  # hand on every column, and no other
     "SimpleImputer", "FunctionTransformer", "StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler", "str",
 )  # fmt: skip
 HOLDERS = ("estimator_", "_preprocessor", "estimators_", "calibrated_classifiers_")
-NUMBERS_ALONE = (Answering, KerasAnswer, SkorchAnswer)
+ENSEMBLES_OF_TREES = (*FORESTS, "GradientBoostingClassifier")  # which take numbers, as their trees do
+NUMBERS_ALONE = (TorchPredict, KerasPredict, SkorchPredict)
 TEXTS = "tensor(string)"
 
 
@@ -51,10 +50,10 @@ def declared_inputs(classifier: Classifier, names: Sequence[str]) -> Kinds:
     """
     if (declared := getattr(classifier.model, "declared_columns", None)) is not None:
         return dict(declared)
-    if isinstance(classifier.answer, OnnxAnswer):
+    if isinstance(classifier.answer, OnnxPredict):
         inputs = {one.name: "text" if one.type == TEXTS else COMPUTED for one in classifier.answer.inputs}
         return dict.fromkeys(names, *inputs.values()) if len(inputs) == 1 else dict(inputs)
-    if isinstance(classifier.answer, CodedPredict):
+    if isinstance(classifier.answer, EncodedPredict):
         return dict(classifier.levels)
     if isinstance(classifier.answer, NUMBERS_ALONE):
         return dict.fromkeys(names, COMPUTED)
@@ -81,9 +80,9 @@ def columns_read(classifier: Classifier, names: Sequence[str]) -> tuple[str, ...
     """
     last, before = steps_of(classifier.model)
     step = before[0] if before else last
-    while kind_of(step) == "Pipeline":
+    while library_class(step) == "Pipeline":
         step = step.steps[0][1]
-    if kind_of(step) != "ColumnTransformer":
+    if library_class(step) != "ColumnTransformer":
         return tuple(names)
     read = {one for _, part, columns in step.transformers_ if part != "drop" for one in _named(columns, names)}
     return tuple(name for name in names if name in read)
@@ -120,18 +119,20 @@ def _of_step(step: Any, names: Names) -> Kinds:
         return _of_steps([one for _, one in step.steps], names)
     for attribute in ("transformers_", "transformer_list"):
         if (parts := getattr(step, attribute, None)) is not None:
-            return _joined(_of_step(part[1], _named(part[2], names) if len(part) > 2 else names) for part in parts)
+            return _merged(_of_step(part[1], _named(part[2], names) if len(part) > 2 else names) for part in parts)
     categories = getattr(step, "categories_", None)
     if categories is not None and len(categories) == len(names):
         known = {name: tuple(np.asarray(own).tolist()) for name, own in zip(names, categories, strict=True)}
         return {name: kind for name, kind in known.items() if name is not None}
-    found = _joined(_of_step(inner, own) for inner, own in _held(step, names))
-    return dict.fromkeys(_numbers_alone(step, names), COMPUTED) | found
+    numbers: Kinds = dict.fromkeys(_numbers_alone(step, names), COMPUTED)
+    if library_class(step) in ENSEMBLES_OF_TREES:
+        return numbers
+    return numbers | _merged(_of_step(inner, own) for inner, own in _inner_models(step, names))
 
 
 def _numbers_alone(step: Any, names: Names) -> list[str]:
     """Return the columns, where all that a fitted step of a library's own takes are numbers."""
-    kind = kind_of(step)
+    kind = library_class(step)
     if kind is None or kind in KEEPS_COLUMNS or getattr(step, "n_features_in_", None) != len(names):
         return []
     if kind == "CatBoostClassifier":
@@ -143,33 +144,36 @@ def _numbers_alone(step: Any, names: Names) -> list[str]:
     elif kind in XGBOOST:
         alone = "c" not in (step.get_booster().feature_types or ())
     else:
-        tags, holds = step.__sklearn_tags__(), any(hasattr(step, name) for name in ("estimator_", "estimators_"))
+        holds = hasattr(step, "estimator_") or (hasattr(step, "estimators_") and kind not in ENSEMBLES_OF_TREES)
+        tags = step.__sklearn_tags__()
         alone = not (tags.no_validation or tags.input_tags.string or tags.input_tags.dict or holds)
     return [name for name in names if alone and name is not None]
 
 
-def _held(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
+def _inner_models(step: Any, names: Names) -> Iterator[tuple[Any, Names]]:
     """Yield the models that answer for an estimator, and the columns that each is given."""
     if (inner := delegate(step)) is not None:
         yield inner, names
+    selected = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))
+    own_features = getattr(step, "estimators_features_", None)
     for attribute in HOLDERS:
-        held = getattr(step, attribute, None)
-        held = held.ravel().tolist() if isinstance(held, np.ndarray) else held
-        for place, one in enumerate(held if isinstance(held, (list, tuple)) else [] if held is None else [held]):
+        models = getattr(step, attribute, None)
+        models = models.ravel().tolist() if isinstance(models, np.ndarray) else models
+        for place, one in enumerate(
+            models if isinstance(models, (list, tuple)) else [] if models is None else [models]
+        ):
             inner = getattr(one, "estimator", one) if attribute == "calibrated_classifiers_" else one
-            some = getattr(step, "estimators_features_", None)
-            kept = np.flatnonzero(step.support_) if hasattr(step, "support_") else range(len(names))  # of a selection
-            yield inner, [names[int(at)] for at in (kept if some is None else some[place])]
+            yield inner, [names[int(at)] for at in (selected if own_features is None else own_features[place])]
 
 
 def _of_steps(steps: Sequence[Any], names: Names) -> Kinds:
     """Return what the steps of a pipeline tell, as long as it is known which columns reach them."""
-    found: Kinds = {}
+    kinds: Kinds = {}
     for step in steps:
         if step is not None and step != "passthrough":
-            found |= {name: kind for name, kind in _of_step(step, names).items() if name not in found}
+            kinds = _of_step(step, names) | kinds
             names = _handed_on(step, names)
-    return found
+    return kinds
 
 
 def _handed_on(step: Any, names: Names) -> Names:
@@ -187,13 +191,13 @@ def _handed_on(step: Any, names: Names) -> Names:
     return [None] * len(step.get_feature_names_out())
 
 
-def _joined(parts: Any) -> Kinds:
-    found: Kinds = {}
+def _merged(parts: Any) -> Kinds:
+    kinds: Kinds = {}
     for part in parts:
         for name, kind in part.items():
-            own = found.get(name, COMPUTED)
-            found[name] = own if kind == COMPUTED else kind if own == COMPUTED else tuple(dict.fromkeys([*own, *kind]))
-    return found
+            own = kinds.get(name, COMPUTED)
+            kinds[name] = own if kind == COMPUTED else kind if own == COMPUTED else tuple(dict.fromkeys([*own, *kind]))
+    return kinds
 
 
 def _named(columns: Any, names: Names) -> list[str | None]:
@@ -202,7 +206,7 @@ def _named(columns: Any, names: Names) -> list[str | None]:
         return [columns]
     if isinstance(columns, slice):
         return list(names[columns])
-    found = np.asarray(columns)
-    if found.dtype.kind in "US" or found.dtype == object:
-        return list(map(str, found.tolist()))
-    return [names[int(one)] for one in (np.flatnonzero(found) if found.dtype == bool else np.atleast_1d(found))]
+    array = np.asarray(columns)
+    if array.dtype.kind in "US" or array.dtype == object:
+        return list(map(str, array.tolist()))
+    return [names[int(one)] for one in (np.flatnonzero(array) if array.dtype == bool else np.atleast_1d(array))]

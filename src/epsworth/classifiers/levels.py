@@ -1,4 +1,4 @@
-"""Tables as boosters take them: each value of a category becomes the code of the level that it is.
+"""Category levels: tables as boosters take them, where each value of a category is the code of its level.
 
 LightGBM and XGBoost (3.1 or later) number a column's levels in the order of the data frame that they were fitted on,
 and keep them.  A value is the level that equals it, whatever the kind of the table and the order of its own categories;
@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.reading import UNREADABLE
-from epsworth.classifiers.scalers import Predict, steps_of
+from epsworth.classifiers.reading import UNREADABLE, Predict, library_class
 from epsworth.frames import as_frame, is_categorical
 from epsworth.values import GAPS
 
 if TYPE_CHECKING:
     import narwhals as nw
+
 
 XGBOOST = ("XGBClassifier", "XGBRFClassifier")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
@@ -49,29 +48,29 @@ class Codes(dict[Any, float]):
                 raise ClassifierError(f"the levels of the column {name!r} in the model {CUT}")
         self.name, self.closed, self.cut = name, closed, bool(second) or None in levels
         self.numbers = {level: code for level, code in self.items() if not isinstance(level, str)}
-        self.spelt: dict[Any, list[str]] = {}
+        self.texts: dict[Any, list[str]] = {}
         for text in self.keys() - self.numbers.keys():
-            if (number := _spelt(text)) is not None:
-                self.spelt.setdefault(number, []).append(text)
+            if (number := _as_read(text)) is not None:
+                self.texts.setdefault(number, []).append(text)
 
     def __missing__(self, value: Any) -> float:
         """Return the code of a value that equals no level."""
         if type(value).__name__ in GAPS or value != value:
             return np.nan
-        found = self.numbers.get(_spelt(value)) if isinstance(value, str) else self._of_number(value)
-        if found is None and self.closed:
+        code = self.numbers.get(_as_read(value)) if isinstance(value, str) else self._of_number(value)
+        if code is None and self.closed:
             raise ClassifierError(
                 f"the column {self.name!r} holds a level that the model was not fitted on, which XGBoost refuses; "
                 f"{f'or its levels {CUT}' if self.cut else 'leave such records out, or fit the model on all levels'}"
             )
-        return self.setdefault(value, np.nan if found is None else found)
+        return self.setdefault(value, np.nan if code is None else code)
 
     def _of_number(self, value: Any) -> float | None:
         """Return the code of the level whose text was read as a number; refuse where that text is not known."""
-        same = self.spelt.get(value, [])
+        same = self.texts.get(value, [])
         if len(same) == 1 and same[0].lower() in {str(value).lower(), f"{value:.0f}", f"{value:.1f}"}:
             return self[same[0]]
-        if same or not (self.spelt or self.numbers):
+        if same or not (self.texts or self.numbers):
             raise ClassifierError(
                 f"the column {self.name!r} holds numbers where the model knows texts; give the texts of its levels, as "
                 "they were when it was fitted"
@@ -79,7 +78,7 @@ class Codes(dict[Any, float]):
         return None
 
 
-def _spelt(text: str) -> int | float | bool | None:
+def _as_read(text: str) -> int | float | bool | None:
     """Return the number or truth value that readers of tables make of a text; None where they leave it."""
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -87,7 +86,7 @@ def _spelt(text: str) -> int | float | bool | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class CategoryEncoder:
     """A step from tables to numbers, codes of levels among them.
 
     Attributes
@@ -165,11 +164,11 @@ class Coded:
 
     def _of_objects(self, name: str, values: NDArray[Any]) -> Floats:
         """Return a column of an array in which texts stand: those of categories are levels, numbers are codes."""
-        found = values.astype(object)
-        texts = np.array([isinstance(value, str) for value in found])
+        column = values.astype(object)
+        texts = np.array([isinstance(value, str) for value in column])
         if name in self.levels and texts.any():
-            found[texts] = self._codes_of(name, self.levels[name], found[texts].tolist())
-        return _as_numbers(name, found)
+            column[texts] = self._codes_of(name, self.levels[name], column[texts].tolist())
+        return _as_numbers(name, column)
 
 
 def _numbers(name: str, column: nw.Series[Any]) -> Floats:
@@ -183,55 +182,43 @@ def _numbers(name: str, column: nw.Series[Any]) -> Floats:
 
 def _as_numbers(name: str, values: Iterable[Any]) -> Floats:
     """Return objects as numbers, NaN where there is none; refuse all others."""
-    found = [np.nan if type(value).__name__ in GAPS else value for value in values]
+    numbers = [np.nan if type(value).__name__ in GAPS else value for value in values]
     try:
-        if not any(isinstance(value, (str, bytes)) for value in found):
-            return np.array(list(map(float, found)), dtype=np.float64)
+        if not any(isinstance(value, (str, bytes)) for value in numbers):
+            return np.array(list(map(float, numbers)), dtype=np.float64)
     except (TypeError, ValueError):
         pass
     raise ClassifierError(f"the column {name!r} does not hold numbers, which the model takes there")
 
 
-def coded(model: Any) -> Coded | None:
+def encoder_of(model: Any) -> CategoryEncoder | None:
     """Return the step from tables to what a booster takes; None where it does not say which levels it was fitted on."""
-    last, steps = steps_of(model)
-    kind = None if steps else kind_of(last)
+    kind = library_class(model)
     try:
         if kind in XGBOOST:
-            return xgboost_coded(last)
-        return lightgbm_coded(last) if kind == "LGBMClassifier" else None
+            return _xgboost_encoder(model)
+        return _lightgbm_encoder(model) if kind == "LGBMClassifier" else None
     except UNREADABLE:
         return None
 
 
-def xgboost_coded(model: Any) -> Coded | None:
+def _xgboost_encoder(model: Any) -> CategoryEncoder | None:
     """Return the step before an XGBoost classifier that was fitted on a data frame with categories."""
     booster = model.get_booster()
     if "c" not in (booster.feature_types or ()):
         return None
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
-    found = levels_of_xgboost(learner)
-    names = tuple(learner["feature_names"] or (f"x{i}" for i in range(len(found))))
-    first, second = (
-        {name: own[reading] for name, own in zip(names, found, strict=bool(found)) if own[reading]}
-        for reading in range(2)
-    )
-    return Coded(names, first, second, closed=True) if first else None
-
-
-def levels_of_xgboost(learner: Mapping[str, Any]) -> list[tuple[Levels, Levels]]:
-    """Return the levels of all features as a file of XGBoost holds them, none of numbers; an empty list without any.
-
-    Of texts there may be a second reading (`_texts`).
-    """
-    booster = learner["gradient_booster"]
-    enclosed = booster.get("gbtree", booster).get("model", {}).get("cats", {}).get("enc", ())
-    return [
-        _texts(bytes(value % 256 for value in held["values"]), held["offsets"])
-        if "offsets" in held
-        else (tuple(held["values"]), ())
-        for held in enclosed
+    trees = learner["gradient_booster"]
+    columns = trees.get("gbtree", trees).get("model", {}).get("cats", {}).get("enc", ())
+    readings = [
+        _texts(bytes(value % 256 for value in column["values"]), column["offsets"])
+        if "offsets" in column
+        else (tuple(column["values"]), ())
+        for column in columns
     ]
+    names = tuple(learner["feature_names"] or (f"x{i}" for i in range(len(readings))))
+    first, second = ({n: own[i] for n, own in zip(names, readings, strict=bool(readings)) if own[i]} for i in (0, 1))
+    return CategoryEncoder(names, first, second, closed=True) if first else None
 
 
 def _texts(letters: bytes, ends: Sequence[int]) -> tuple[Levels, Levels]:
@@ -250,7 +237,7 @@ def _texts(letters: bytes, ends: Sequence[int]) -> tuple[Levels, Levels]:
         return by_letter, ()
 
 
-def lightgbm_coded(model: Any) -> Coded | None:
+def _lightgbm_encoder(model: Any) -> CategoryEncoder | None:
     """Return the step before a LightGBM classifier that was fitted on a data frame with categories.
 
     The model keeps the levels of such columns one after the other.  Which columns these were follows from those that
@@ -261,21 +248,15 @@ def lightgbm_coded(model: Any) -> Coded | None:
         return None
     text, names = model.booster_.model_to_string(num_iteration=1), tuple(model.booster_.feature_name())
     infos = re.findall(r"^feature_infos=(.*)$", text, re.MULTILINE)[0].split()
-    told = re.findall(r"^\[categorical_feature: ([0-9,]+)\]$", text, re.MULTILINE)
-    places = _places(infos, known, list(map(int, told[0].split(","))) if told else [])
-    if places is None:
-        longest = max(map(len, known))
-        doubtful = [name for name, info in zip(names, infos, strict=True) if _may_hold(info, longest)]
-        return Coded(names, unplaced=known, doubtful=doubtful)
-    return Coded(names, {names[at]: levels for at, levels in zip(places, known, strict=True)})
-
-
-def _places(infos: Sequence[str], known: Sequence[Levels], told: list[int]) -> list[int] | None:
-    """Return the columns that levels belong to; None where several choices fit."""
-    if len(told) == len(known) and all(_may_hold(infos[at], len(own)) for at, own in zip(told, known, strict=True)):
-        return told
-    first, last = _first_fit(infos, known), _first_fit(infos[::-1], known[::-1])
-    return first if first == [len(infos) - 1 - at for at in last[::-1]] else None
+    named = re.findall(r"^\[categorical_feature: ([0-9,]+)\]$", text, re.MULTILINE)
+    places = list(map(int, named[0].split(","))) if named else []
+    if len(places) != len(known) or not all(map(_may_hold, [infos[at] for at in places], map(len, known))):
+        places, last = _first_fit(infos, known), _first_fit(infos[::-1], known[::-1])
+        if places != [len(infos) - 1 - at for at in last[::-1]]:  # several choices fit
+            longest = max(map(len, known))
+            doubtful = [name for name, info in zip(names, infos, strict=True) if _may_hold(info, longest)]
+            return CategoryEncoder(names, unplaced=known, doubtful=doubtful)
+    return CategoryEncoder(names, {names[at]: levels for at, levels in zip(places, known, strict=True)})
 
 
 def _first_fit(infos: Sequence[str], known: Sequence[Levels]) -> list[int]:
@@ -294,11 +275,11 @@ def _may_hold(info: str, count: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedPredict(Predict):
+class EncodedPredict(Predict):
     """Ask a booster's own ``predict`` about the codes of a table."""
 
-    coded: Coded
+    encoder: CategoryEncoder
 
     def __call__(self, records: Any) -> Any:
         """Return what the model predicts."""
-        return super().__call__(self.coded.transform(records))
+        return super().__call__(self.encoder.transform(records))

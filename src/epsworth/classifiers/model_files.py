@@ -1,28 +1,38 @@
 """Model files: data is loaded as it is, programs only when the user says so.
 
-skops files may hold what skops and `trusted_types` list, or what the user names; ONNX files, and those that XGBoost,
-LightGBM and CatBoost write, hold numbers (see `native_files`).  Pickles, Keras archives and PyTorch programs run when
-they are loaded or asked.
+skops files may hold what skops and `file_safety` list, or what the user names; ONNX files, and those that XGBoost,
+LightGBM and CatBoost write, hold numbers.  Pickles, Keras archives and PyTorch programs run when they are loaded or
+asked.  Boosters hold scores and an objective: where that says what a label is, the model becomes its library's
+classifier, of labels 0, 1, 2, ..; else it is refused, since no threshold on a score is ours to choose.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pickle
+import re
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from epsworth.classifiers.native_files import NATIVE, PROGRAMS
-from epsworth.classifiers.tree_validation import TreeError, check_trees
-from epsworth.classifiers.trusted_types import doubtful
+import numpy as np
+
+from epsworth.classifiers.boosters import (
+    CATBOOST_OBJECTIVES,
+    LIGHTGBM_OBJECTIVES,
+    XGBOOST_OBJECTIVES,
+    lightgbm_classifier,
+)
+from epsworth.classifiers.file_safety import TreeError, check_lightgbm, check_trees, check_xgboost, doubtful
 from epsworth.files import check_readable
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 SCHEMA = "schema.json"  # of what a skops file holds
+PROBES = 16
 LARGEST = 2**30  # bytes that a skops file may unpack to
 SMALL, RATIO = 2**26, 100  # beyond the first, not more than so many times the file's own size
 
@@ -107,27 +117,25 @@ def _types(trust: Sequence[str]) -> set[str]:
 def _load_skops(path: Path, trust: bool | set[str]) -> Any:
     from skops import io as skops_io
 
-    trusted = trust if isinstance(trust, set) else set()
+    trusted, refused = (trust if isinstance(trust, set) else set[str]()), list[str]()
     try:
         data = path.read_bytes()  # once: what is checked is what is loaded
         if trust is not True:
             _check_size(data)
         unknown = skops_io.get_untrusted_types(data=data)
-        refused = [] if trust is True else [name for name in _doubtful(data, unknown) if name not in trusted]
+        if trust is not True:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                refused = [one for one in doubtful(json.loads(archive.read(SCHEMA)), unknown) if one not in trusted]
         if not refused:
             model = skops_io.loads(data, trusted=unknown)
             if trust is not True:
                 check_trees(model)
     except (ArchiveError, TreeError) as error:
         raise ValueError(f"the model {path} {error}; pass --trust if you made it yourself") from None
-    except zipfile.BadZipFile:
-        raise ValueError(
-            f"the model {path} is not a skops file, or not a whole one; save it with skops.io.dump"
-        ) from None
     except Exception as error:
+        reason = "" if isinstance(error, zipfile.BadZipFile) else f": {_first_line(error)}"
         raise ValueError(
-            f"the model {path} is not a skops file, or not a whole one: {_first_line(error)}; "
-            "save it with skops.io.dump"
+            f"the model {path} is not a skops file, or not a whole one{reason}; save it with skops.io.dump"
         ) from error
     if refused:
         raise ValueError(
@@ -161,20 +169,15 @@ def _unpacked(data: bytes, most: int) -> int:
             if member.startswith(b"PK"):
                 size += _unpacked(member, most - size)
             elif name == SCHEMA:
-                size += sum(stated.get(one, 0) for one in _named(member))
+                size += sum(stated.get(one, 0) for one in _named_members(member))
     return size
 
 
-def _named(schema: bytes) -> list[str]:
+def _named_members(schema: bytes) -> list[str]:
     """Return the members that a schema names, as often as it does."""
-    found: list[Any] = []
-    json.loads(schema, object_hook=lambda node: found.append(node.get("file")))
-    return [one for one in found if isinstance(one, str)]
-
-
-def _doubtful(data: bytes, unknown: list[str]) -> list[str]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return doubtful(json.loads(archive.read(SCHEMA)), unknown)
+    names: list[Any] = []
+    json.loads(schema, object_hook=lambda node: names.append(node.get("file")))
+    return [name for name in names if isinstance(name, str)]
 
 
 def _load_pickle(path: Path) -> Any:
@@ -191,3 +194,107 @@ def _load_pickle(path: Path) -> Any:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0]
+
+
+def _imported(package: str, extra: str, path: Path) -> Any:
+    """Import a package, or say how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ValueError(
+            f'the model {path} needs the package {package}, which is not installed: pip install "epsworth[{extra}]"'
+        ) from None
+
+
+def _parsed(path: Path, what: str, load: Callable[[], Any]) -> Any:
+    """Load a file, or say in one sentence that it is none of the library's."""
+    try:
+        return load()
+    except TreeError as error:
+        raise ValueError(f"the model {path} {error}; save the model again") from None
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        raise ValueError(
+            f"the model {path} is not {what} file, or not a whole one: {reason}; save the model again"
+        ) from error
+
+
+def _scores_only(path: Path, objective: str, known: tuple[str, ...]) -> ValueError:
+    names = ", ".join(name.split(" ")[0] for name in known)
+    return ValueError(
+        f"the model {path} answers scores of the objective {objective!r}, which does not say what a label is; "
+        f"give a model of one of {names}, or a function from records to labels"
+    )
+
+
+def _xgboost(path: Path) -> Any:
+    xgboost = _imported("xgboost", "boosting", path)
+    data = bytearray(path.read_bytes())  # once: what is checked is what is loaded
+    booster = xgboost.Booster()
+    _parsed(path, "an XGBoost", lambda: booster.load_model(data))
+    _parsed(path, "an XGBoost", lambda: check_xgboost(bytes(booster.save_raw("json"))))
+    objective = re.search(r'"objective":\{.*?"name":"([^"]*)"', booster.save_config())
+    if objective is None or objective[1] not in XGBOOST_OBJECTIVES:
+        raise _scores_only(path, objective[1] if objective else "unknown", XGBOOST_OBJECTIVES)
+    model = xgboost.XGBClassifier()
+    model.load_model(data)
+    return model
+
+
+def _lightgbm(path: Path) -> Any:
+    """Load a booster as a classifier, and compare their answers."""
+    lightgbm = _imported("lightgbm", "boosting", path)
+    text = _parsed(path, "a LightGBM", lambda: path.read_text(encoding="utf-8"))
+    _parsed(path, "a LightGBM", lambda: check_lightgbm(text))
+    text = re.sub(r"^tree_sizes=.*\n", "", text, flags=re.MULTILINE)  # places to read at, unchecked
+    booster = _parsed(path, "a LightGBM", lambda: lightgbm.Booster(model_str=text))
+    model = lightgbm_classifier(booster)
+    if model is None:
+        objective = re.search(r"^objective=(.*)$", booster.model_to_string(num_iteration=1), flags=re.MULTILINE)
+        raise _scores_only(path, objective[1] if objective else "unknown", LIGHTGBM_OBJECTIVES)
+    probes = np.random.default_rng(0).normal(size=(PROBES, booster.num_feature()))
+    scores = booster.predict(probes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the probes carry no names
+        same = model.predict(probes) == (scores > 0.5 if scores.ndim == 1 else scores.argmax(axis=1))
+    if not same.all():
+        raise ValueError(f"the model {path} is answered in another way by this version of lightgbm; save it with skops")
+    return model
+
+
+def _catboost(path: Path) -> Any:
+    catboost = _imported("catboost", "catboost", path)
+    plain = _parsed(path, "a CatBoost", lambda: catboost.CatBoost().load_model(str(path)))
+    objective = str(plain.get_all_params().get("loss_function", "unknown")).split(":")[0]
+    if objective not in CATBOOST_OBJECTIVES:
+        raise _scores_only(path, objective, CATBOOST_OBJECTIVES)
+    return catboost.CatBoostClassifier().load_model(str(path))
+
+
+def _onnx(path: Path) -> Any:
+    onnx = _imported("onnx", "onnx", path)
+    _imported("onnxruntime", "onnx", path)
+    model = _parsed(path, "an ONNX", lambda: onnx.load(path))
+    _parsed(path, "an ONNX", lambda: onnx.checker.check_model(model))
+    return model
+
+
+def _exported(path: Path) -> Any:
+    torch = _imported("torch", "torch", path)
+    return _parsed(path, "a torch.export", lambda: torch.export.load(path))
+
+
+def _scripted(path: Path) -> Any:
+    torch = _imported("torch", "torch", path)
+    return _parsed(path, "a TorchScript", lambda: torch.jit.load(path, map_location="cpu")).eval()
+
+
+def _keras(path: Path) -> Any:
+    keras = _imported("keras", "keras", path)
+    return _parsed(path, "a Keras", lambda: keras.saving.load_model(path, compile=False))
+
+
+NATIVE: dict[str, Callable[[Path], Any]] = {
+    ".onnx": _onnx, ".ubj": _xgboost, ".json": _xgboost, ".txt": _lightgbm, ".cbm": _catboost
+}  # fmt: skip
+PROGRAMS: dict[str, Callable[[Path], Any]] = {".pt2": _exported, ".pt": _scripted, ".keras": _keras}

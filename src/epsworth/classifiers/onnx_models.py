@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.scalers import Predict
+from epsworth.classifiers.reading import Predict
 
 NAMED = ("tensor(int64)", "tensor(int32)", "tensor(string)", "tensor(bool)")  # outputs that hold labels
 KINDS: dict[str, Any] = {
@@ -40,6 +40,7 @@ CHOOSING = {  # operations that choose among few values, and the place of the ou
     "TopK": 1,
 }
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+LABELS = ("classlabels_int64s", "classlabels_ints", "classlabels_strings")
 REGRESSORS = ("LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor", "TreeEnsemble")
 
 
@@ -103,17 +104,13 @@ class Graph:
 
     def labels_of(self, name: str) -> tuple[Any, ...] | None:
         """Return the labels that an output can hold, where the graph says so."""
-        node = self.made_by(name)
-        if node is None:
-            return None
-        if node.op_type == "ArrayFeatureExtractor" and node.input[0] in self.constants:
-            found = self.constants[node.input[0]].ravel().tolist()
-            return tuple(one.decode() if isinstance(one, bytes) else one for one in found)
-        given = attributes(node)
-        for place in ("classlabels_int64s", "classlabels_ints", "classlabels_strings"):
-            if given.get(place):
-                return tuple(one.decode() if isinstance(one, bytes) else one for one in given[place])
-        return None
+        node, labels = self.made_by(name), None
+        if node is not None and node.op_type == "ArrayFeatureExtractor" and node.input[0] in self.constants:
+            labels = self.constants[node.input[0]].ravel().tolist()
+        elif node is not None:
+            given = attributes(node)
+            labels = next((given[place] for place in LABELS if given.get(place)), None)
+        return None if labels is None else tuple([one.decode() if isinstance(one, bytes) else one for one in labels])
 
 
 def attributes(node: Any) -> dict[str, Any]:
@@ -136,7 +133,7 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class OnnxAnswer(Predict):
+class OnnxPredict(Predict):
     """Records -> labels, by one thread, so that the same record has the same label."""
 
     session: Any = None
@@ -153,24 +150,21 @@ class OnnxAnswer(Predict):
 
     def __call__(self, records: Any) -> Any:
         """Return the labels."""
-        found = np.asarray(self.session.run([self.output.name], self._fed(records))[0])
+        values = np.asarray(self.session.run([self.output.name], self._fed(records))[0])
         if self.output.rule == "label":
-            return found.reshape(len(found)) if found.shape == (len(found), 1) else found
-        if np.isnan(found).any():
+            return values.reshape(len(values)) if values.shape == (len(values), 1) else values
+        if np.isnan(values).any():
             raise ClassifierError(f"the ONNX model's output {self.output.name!r} is NaN")
         if self.output.rule == "argmax":
-            return found.argmax(axis=1)
-        return (found.reshape(len(records)) > (0.5 if self.output.rule == "half" else 0)).astype(np.int64)
+            return values.argmax(axis=1)
+        return (values.reshape(len(records)) > (0.5 if self.output.rule == "half" else 0)).astype(np.int64)
 
     def _fed(self, records: Any) -> dict[str, NDArray[Any]]:
         inputs = self.inputs
         if len(inputs) == 1:
             return {inputs[0].name: _cast(np.asarray(records), inputs[0])}
-        columns = getattr(records, "columns", None)
-        if columns is None:
-            parts = [np.asarray(records)[:, place] for place in range(len(inputs))]
-        else:
-            parts = [np.asarray(records[one.name]) for one in inputs]
+        named = getattr(records, "columns", None) is not None
+        parts = [np.asarray(records[one.name]) for one in inputs] if named else np.asarray(records).T[: len(inputs)]
         return {
             one.name: _cast(part, one).reshape((-1, 1) if len(one.shape) == 2 else -1)
             for one, part in zip(inputs, parts, strict=True)
@@ -211,7 +205,7 @@ def graph_of(model: Any) -> Graph | None:
     return Graph.of(onnx.load(path)) if path and os.path.exists(path) else None
 
 
-def onnx_answer(model: Any) -> OnnxAnswer:
+def onnx_answer(model: Any) -> OnnxPredict:
     """Return the function that answers records with a model's labels; refuse what answers none."""
     try:
         import onnxruntime
@@ -231,7 +225,7 @@ def onnx_answer(model: Any) -> OnnxAnswer:
         except Exception as error:
             raise ValueError(f"onnxruntime cannot run the ONNX model: {str(error).splitlines()[0]}") from None
     _check_inputs(session.get_inputs())
-    return OnnxAnswer(model, session, _output(session.get_outputs(), graph_of(model)))
+    return OnnxPredict(model, session, _output(session.get_outputs(), graph_of(model)))
 
 
 def _check_inputs(inputs: list[Any]) -> None:
@@ -262,21 +256,20 @@ def _output(outputs: list[Any], graph: Graph | None) -> Output:
     if named:
         names = ", ".join(one.name for one in named)
         raise ValueError(f"the ONNX model has several outputs that may be the label: {names}; name one of them 'label'")
-    scores = [one for one in outputs if one.type in ("tensor(float)", "tensor(double)")]
-    found = _rule(scores[0], graph) if len(scores) == 1 and len(outputs) == 1 else None
-    if found is None:
-        what = ", ".join(f"{one.name} ({one.type})" for one in outputs)
-        if graph is None:
-            raise ValueError(
-                f"the onnxruntime session does not hold its graph, and nothing says which label its outputs mean: "
-                f"{what}; give the onnx.ModelProto, or the file"
-            )
+    single = outputs[0] if len(outputs) == 1 and outputs[0].type in ("tensor(float)", "tensor(double)") else None
+    if single is not None and (output := _rule(single, graph)) is not None:
+        return output
+    what = ", ".join(f"{one.name} ({one.type})" for one in outputs)
+    if graph is None:
         raise ValueError(
-            "the ONNX model's outputs are scores or computed from them, and nothing says which label they mean: "
-            f"{what}; export it with its labels, as ArgMax or a comparison gives them, or give a function from records "
-            "to labels"
+            f"the onnxruntime session does not hold its graph, and nothing says which label its outputs mean: "
+            f"{what}; give the onnx.ModelProto, or the file"
         )
-    return found
+    raise ValueError(
+        "the ONNX model's outputs are scores or computed from them, and nothing says which label they mean: "
+        f"{what}; export it with its labels, as ArgMax or a comparison gives them, or give a function from records "
+        "to labels"
+    )
 
 
 def _ends_linearly(graph: Graph, node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What can be seen inside ONNX models: a tree ensemble, or linear layers and activations, from the input to the label.
+"""The inside of ONNX models: a tree ensemble, or linear layers and activations, from the input to the label.
 
 A graph is data, and says all that onnxruntime does; what it computes in single precision is rounded, so near ties are
 asked about.  Which score wins is the runtime's own rule (`_scores`).
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.networks import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.onnx_models import Graph, attributes, graph_of, onnx_answer
-from epsworth.classifiers.preprocessing import Preprocessing
+from epsworth.classifiers.pipeline import Preprocessing
 from epsworth.classifiers.reading import UNREADABLE, Unsupported
+from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.trees import LEAF, NO_TREES, TreeModel
 
 SINGLE = 2.0**-24  # unit roundoff of single precision
 ELEMENTWISE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
@@ -31,7 +31,9 @@ MODES = {
     b"BRANCH_GT": (False, True),
 }
 """Per comparison: whether equal values take the other way, and whether the true branch is that of larger values."""
-WAYS = ("nodes_truenodeids", "nodes_falsenodeids")
+NODES = ("treeids", "nodeids", "featureids", "values", "truenodeids", "falsenodeids")
+ACTIVATIONS: dict[str, Activation] = {"Relu": Rectifier(), "Tanh": TANH, "Sigmoid": LOGISTIC}
+SHAPING = ("Identity", "Reshape", "Flatten", "ArrayFeatureExtractor", "Cast", "ArgMax", "Concat")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +82,6 @@ class Path:
     classes: NDArray[Any]
     rule: str
 
-    def operations(self) -> list[str]:
-        """Return the nodes' kinds."""
-        return [node.op_type for node in self.nodes]
-
 
 def path_of(model: Any) -> Path:
     """Return the way from the input of a model to its label, or why it is not a plain one."""
@@ -113,94 +111,93 @@ def path_of(model: Any) -> Path:
 
 def _complement(graph: Graph, node: Any) -> bool:
     """Tell whether a node puts 1 - p beside p, as skl2onnx does with the one probability of a network."""
-    if node.op_type != "Concat" or len(node.input) != 2:
+    other = graph.producers.get(node.input[0]) if node.op_type == "Concat" and len(node.input) == 2 else None
+    if other is None or other.op_type != "Sub" or other.input[1] != node.input[1]:
         return False
-    other = graph.producers.get(node.input[0])
-    return (
-        other is not None
-        and other.op_type == "Sub"
-        and other.input[1] == node.input[1]
-        and bool(np.all(graph.constants.get(other.input[0], 0) == 1))
-    )
+    return bool(np.all(graph.constants.get(other.input[0], 0) == 1))
 
 
-def onnx_trees(model: Any) -> TreeModel | None:
-    """Return the trees of a ``TreeEnsembleClassifier`` that is given the records, scaled at most; else None."""
+def onnx_trees(model: Any) -> TreeModel:
+    """Return the trees of a ``TreeEnsembleClassifier`` that is given the records, scaled at most."""
     try:
-        path = path_of(model)
-        if path.rule != "label" or path.kind not in (FLOAT, DOUBLE):
-            return None
-        at = path.operations().index("TreeEnsembleClassifier")
-        if path.graph.producers[path.nodes[at].output[0]] is not path.nodes[at]:
-            return None
-        if not all(kind in ("Identity", "Cast", "Reshape") for kind in path.operations()[at + 1 :]):
-            return None
-        single = path.kind == FLOAT or any(_casts_to(node, FLOAT) for node in path.nodes[:at])
-        found = _ensemble(attributes(path.nodes[at]), np.float32 if single else np.float64, path.classes)
-        steps = _steps_before(path, at)
-        return None if found is None or steps is None else _behind(found, steps, path)
+        return _trees(path_of(model))
     except (*UNREADABLE, StopIteration, Unsupported):
-        return None
+        raise Unsupported(NO_TREES) from None
+
+
+def _trees(path: Path) -> TreeModel:
+    kinds = [node.op_type for node in path.nodes]
+    at = kinds.index("TreeEnsembleClassifier")
+    labels = path.graph.producers[path.nodes[at].output[0]] is path.nodes[at]
+    passes = set(kinds[at + 1 :]) <= {"Identity", "Cast", "Reshape"}
+    if path.rule != "label" or path.kind not in (FLOAT, DOUBLE) or not labels or not passes:
+        raise Unsupported(NO_TREES)
+    single = path.kind == FLOAT or any(_casts_to(node, FLOAT) for node in path.nodes[:at])
+    trees = _ensemble(attributes(path.nodes[at]), np.float32 if single else np.float64, path.classes)
+    steps = _steps_before(path, at)
+    if not steps:
+        return trees
+    width = max(number.size for step in steps for number in step.numbers)
+    columns = Columns.of_records(width)
+    for step in steps:
+        columns = columns.scaled(*(np.broadcast_to(part, width) for part in step.affine()))
+    return replace(trees, before=Preprocessing(tuple(steps), columns))
 
 
 def _casts_to(node: Any, kind: int) -> bool:
     return bool(node.op_type == "Cast" and attributes(node).get("to") == kind)
 
 
-def _steps_before(path: Path, at: int) -> list[Scale] | None:
-    """Return the scalers before a node, or None where something else is there; imputers leave numbers as they are."""
+def _leaves_numbers(node: Any) -> bool:
+    """Tell whether a node hands on numbers as they are: imputers fill gaps."""
+    fills = node.op_type == "Imputer" and np.isnan(attributes(node).get("replaced_value_float", 0.0))
+    return bool(fills or node.op_type == "Identity" or _casts_to(node, FLOAT))
+
+
+def _steps_before(path: Path, at: int) -> list[Scale]:
+    """Return the scalers before a node."""
     steps, dtype = [], np.float32 if path.kind == FLOAT else np.float64
     for node in path.nodes[:at]:
         dtype = np.float32 if _casts_to(node, FLOAT) or node.op_type == "Scaler" else dtype
         step = scale_of(path.graph, node, dtype)
         if step is not None:
             steps.append(step)
-        elif not (node.op_type == "Identity" or _casts_to(node, FLOAT) or _fills_gaps(node, attributes(node))):
-            return None
+        elif not _leaves_numbers(node):
+            raise Unsupported(NO_TREES)
     return steps
 
 
-def _fills_gaps(node: Any, given: dict[str, Any]) -> bool:
-    return bool(node.op_type == "Imputer" and np.isnan(given.get("replaced_value_float", 0.0)))
-
-
-def _behind(found: TreeModel, steps: list[Scale], path: Path) -> TreeModel:
-    if not steps:
-        return found
-    width = max(number.size for step in steps for number in step.numbers)
-    columns = Columns.of_records(width)
-    for step in steps:
-        scale, shift = (np.broadcast_to(part, width) for part in step.affine())
-        columns = columns.scaled(scale, shift)
-    return replace(found, before=Preprocessing(tuple(steps), columns))
-
-
-def _ensemble(given: dict[str, Any], dtype: Any, classes: NDArray[Any]) -> TreeModel | None:
-    """Read an ensemble; None where it holds what is not read, such as equalities and numbers of double precision."""
-    if any(name.endswith("_as_tensor") for name in given) or set(given["nodes_modes"]) - {*MODES, b"LEAF"}:
-        return None
-    given = _in_a_row(given)
-    place = {key: i for i, key in enumerate(zip(given["nodes_treeids"], given["nodes_nodeids"], strict=True))}
-    leaf = np.array([mode == b"LEAF" for mode in given["nodes_modes"]])
-    below, larger = np.array([MODES.get(mode, (False, False)) for mode in given["nodes_modes"]]).T
+def _ensemble(given: dict[str, Any], dtype: Any, classes: NDArray[Any]) -> TreeModel:
+    """Read an ensemble, the nodes of every tree in a row, its root first."""
+    modes = given["nodes_modes"]
+    if any(name.endswith("_as_tensor") for name in given) or set(modes) - {*MODES, b"LEAF"}:
+        raise Unsupported(NO_TREES)  # equalities, numbers of double precision
+    leaf, rules = np.array([mode == b"LEAF" for mode in modes]), [MODES.get(mode, (False, False)) for mode in modes]
+    parts = [np.asarray(given[f"nodes_{name}"]) for name in NODES]
+    inner = parts[0][~leaf].tolist()
+    children = {key for way in parts[4:] for key in zip(inner, way[~leaf].tolist(), strict=True)}
+    child = np.array([key in children for key in zip(parts[0].tolist(), parts[1].tolist(), strict=True)])
+    order = np.lexsort((np.arange(len(leaf)), child, parts[0]))
+    tree, node, feature, value, *ways = (part[order] for part in parts)
+    leaf, (below, larger) = leaf[order], np.array(rules)[order].T
+    place = {key: i for i, key in enumerate(zip(tree.tolist(), node.tolist(), strict=True))}
     true, false = (
-        np.array([place.get((tree, node), LEAF) for tree, node in zip(given["nodes_treeids"], given[way], strict=True)])
-        for way in WAYS
+        np.array([place.get(key, LEAF) for key in zip(tree.tolist(), way.tolist(), strict=True)]) for way in ways
     )
-    threshold = np.asarray(given["nodes_values"], dtype=np.float32).astype(dtype)
+    threshold = value.astype(np.float32).astype(dtype)
     threshold = np.where(below, np.nextafter(threshold, dtype(-np.inf)), threshold)  # x < t: x <= the number before it
     left, right = np.where(larger, false, true), np.where(larger, true, false)
-    children = np.sort(np.concatenate([left[~leaf], right[~leaf]]))
-    roots = np.setdiff1d(np.arange(len(leaf)), children)
-    starts = np.unique(given["nodes_treeids"], return_index=True)[1]
-    if LEAF in children or (np.diff(children) == 0).any() or not np.array_equal(roots, starts):
-        return None  # a child of two nodes, or of none
-    scores = _scores(given, place, leaf, len(classes))
-    if scores is None:
-        return None
-    values, offset = scores
-    found = TreeModel(
-        feature=np.where(leaf, LEAF, given["nodes_featureids"]).astype(np.intp),
+    below_others = np.sort(np.concatenate([left[~leaf], right[~leaf]]))
+    roots, starts = np.setdiff1d(np.arange(len(leaf)), below_others), np.unique(tree, return_index=True)[1]
+    if LEAF in below_others or (np.diff(below_others) == 0).any() or not np.array_equal(roots, starts):
+        raise Unsupported(NO_TREES)  # a child of two nodes, or of none
+    values, offset = _scores(given, place, leaf, len(classes))
+    # a sum of n numbers in single precision is off by n units of the sum of their sizes (Higham 2002, section 4.2)
+    largest = np.zeros((len(roots), values.shape[1]))
+    np.maximum.at(largest, np.unique(tree, return_inverse=True)[1], np.abs(values))
+    sizes = largest.sum(axis=0) + np.abs(offset) + 1
+    return TreeModel(
+        feature=np.where(leaf, LEAF, feature).astype(np.intp),
         left=np.where(leaf, LEAF, left).astype(np.intp),
         right=np.where(leaf, LEAF, right).astype(np.intp),
         threshold=threshold.astype(np.float64),
@@ -209,30 +206,13 @@ def _ensemble(given: dict[str, Any], dtype: Any, classes: NDArray[Any]) -> TreeM
         offset=offset,
         classes=classes,
         dtype=dtype,
+        tie=float(4 * (len(roots) + 2) * SINGLE * sizes.max() / len(roots)),
     )
-    # a sum of n numbers in single precision is off by n units of the sum of their sizes (Higham 2002, section 4.2)
-    largest = np.zeros((len(found.roots), values.shape[1]))
-    np.maximum.at(largest, np.unique(given["nodes_treeids"], return_inverse=True)[1], np.abs(values))
-    sizes = largest.sum(axis=0) + np.abs(offset) + 1
-    return replace(found, tie=float(4 * (len(found.roots) + 2) * SINGLE * sizes.max() / len(found.roots)))
-
-
-def _in_a_row(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the nodes of every tree in a row, its root first."""
-    trees, nodes = np.asarray(given["nodes_treeids"]), np.asarray(given["nodes_nodeids"])
-    ways = [np.asarray(given[way])[[mode != b"LEAF" for mode in given["nodes_modes"]]] for way in WAYS]
-    inner = trees[[mode != b"LEAF" for mode in given["nodes_modes"]]]
-    below = {(tree, node) for way in ways for tree, node in zip(inner.tolist(), way.tolist(), strict=True)}
-    child = np.array([key in below for key in zip(trees.tolist(), nodes.tolist(), strict=True)])
-    order = np.lexsort((np.arange(len(trees)), child, trees))
-    return given | {
-        name: [given[name][i] for i in order] for name in given if name.startswith("nodes_") and len(given[name])
-    }
 
 
 def _scores(
     given: dict[str, Any], place: dict[tuple[int, int], int], leaf: NDArray[np.bool_], classes: int
-) -> tuple[Floats, Floats] | None:
+) -> tuple[Floats, Floats]:
     """Return what leaves add to the scores, and the offset, such that the label is read as `TreeModel` says.
 
     onnxruntime's rule, of two classes: of weights for one of them, label 1 where their sum exceeds 1/2 if no weight is
@@ -242,23 +222,19 @@ def _scores(
     ids, weights = np.asarray(given["class_ids"]), np.asarray(given["class_weights"], dtype=np.float64)
     base = np.asarray(given.get("base_values", ()), dtype=np.float64)
     at = np.array([place[key] for key in zip(given["class_treeids"], given["class_nodeids"], strict=True)])
-    if not leaf[at].all():
-        return None
-    sums = np.zeros((len(leaf), classes))
+    sums, weighted = np.zeros((len(leaf), classes)), np.zeros((len(leaf), classes), dtype=bool)
     np.add.at(sums, (at, ids), weights)
-    if classes > 2:
-        given_at = np.zeros((len(leaf), classes), dtype=bool)
-        given_at[at, ids] = True
-        every_class = given_at.any(axis=0).all() and base.size in (0, classes)
-        return (sums, np.zeros(classes) if not base.size else base) if every_class else None
-    if classes != 2 or base.size > 1:
-        return None
-    if len(set(ids.tolist())) == 1:
+    weighted[at, ids] = True
+    if not leaf[at].all():
+        raise Unsupported(NO_TREES)
+    if classes > 2 and weighted.any(axis=0).all() and base.size in (0, classes):
+        return sums, base if base.size else np.zeros(classes)
+    if classes == 2 and base.size <= 1 and len(set(ids.tolist())) == 1:
         cut = 0.5 if (weights >= 0).all() else 0.0
         return sums[:, ids[0]][:, np.newaxis], np.array([base.sum() - cut])
-    both = np.zeros(len(leaf), dtype=bool)
-    both[at[ids == 1]] = True
-    return (sums[:, 1:], np.zeros(1)) if both[leaf].all() else None
+    if classes == 2 and base.size <= 1 and weighted[leaf, 1].all():
+        return sums[:, 1:], np.zeros(1)
+    raise Unsupported(NO_TREES)
 
 
 def onnx_network(model: Any) -> Network:
@@ -273,11 +249,10 @@ def onnx_network(model: Any) -> Network:
 def _network(path: Path) -> Network:
     steps: list[Affine | Activation] = []
     squashed, chosen, smooth = False, path.rule == "argmax", False
+    last = next(node for node in reversed(path.nodes) if node.op_type not in SHAPING)  # that computes anything
     for node in path.nodes:
         given, kind = attributes(node), node.op_type
-        if kind == "Identity" or (chosen and kind in ("Reshape", "Cast", "ArrayFeatureExtractor")):
-            continue
-        if _casts_to(node, FLOAT) or _fills_gaps(node, given):
+        if _leaves_numbers(node) or (chosen and kind in ("Reshape", "Cast", "ArrayFeatureExtractor")):
             continue
         if chosen and path.rule == "label":
             raise Unsupported(f"its ONNX node {kind} follows the choice of a label")
@@ -285,23 +260,14 @@ def _network(path: Path) -> Network:
             if given.get("axis", 0) not in (1, -1) or given.get("select_last_index", 0):
                 raise Unsupported("its ONNX node ArgMax is not over the scores")
             chosen = True
-        elif kind in ("Softmax", "Concat") or (kind == "Sigmoid" and node is _last(path)):
-            if kind == "Softmax" and given.get("axis", -1) not in (1, -1):
-                raise Unsupported("its softmax is not over the scores")
-            if kind == "Sigmoid" and not (steps and isinstance(steps[-1], Affine) and len(steps[-1].biases) == 1):
-                raise Unsupported("its several sigmoids are all 1 where scores are large")
+        elif kind in ("Softmax", "Concat") or (kind == "Sigmoid" and node is last):
+            _check_squashing(kind, given, steps)
             squashed = True
         elif squashed:
             raise Unsupported(f"its ONNX node {kind} follows probabilities")
-        elif kind == "LinearClassifier":
-            steps.append(_linear_classifier(given, smooth))
-            chosen = True
         else:
-            step = _step(path.graph, node, given, smooth)
-            if step is None:
-                raise Unsupported(f"its ONNX node {kind} is not supported")
-            smooth = not isinstance(step, (Affine, Rectifier))
-            steps.append(step)
+            steps.append(_layer(path.graph, node, given, smooth))
+            chosen, smooth = chosen or kind == "LinearClassifier", not isinstance(steps[-1], (Affine, Rectifier))
     if squashed and steps and isinstance(steps[-1], Affine):
         steps[-1] = replace(steps[-1], constants=steps[-1].constants + SQUASHED)
     if path.kind not in (FLOAT, DOUBLE) or not (chosen or path.rule in ("half", "sign")):
@@ -309,43 +275,41 @@ def _network(path: Path) -> Network:
     return network_of(steps, path.classes, SINGLE)
 
 
-def _last(path: Path) -> Any:
-    """Return the last node that computes anything before a label is chosen."""
-    shaping = ("Identity", "Reshape", "Flatten", "ArrayFeatureExtractor", "Cast", "ArgMax", "Concat")
-    return next(node for node in reversed(path.nodes) if node.op_type not in shaping)
-
-
-def _linear_classifier(given: dict[str, Any], smooth: bool) -> Affine:
-    intercepts = np.asarray(given["intercepts"], dtype=np.float64)
-    return _affine(np.asarray(given["coefficients"], dtype=np.float64).reshape(len(intercepts), -1), intercepts, smooth)
+def _check_squashing(kind: str, given: dict[str, Any], steps: list[Affine | Activation]) -> None:
+    """Refuse probabilities that do not rise with the scores, or are all 1 where these are large."""
+    if kind == "Softmax" and given.get("axis", -1) not in (1, -1):
+        raise Unsupported("its softmax is not over the scores")
+    if kind == "Sigmoid" and not (steps and isinstance(steps[-1], Affine) and len(steps[-1].biases) == 1):
+        raise Unsupported("its several sigmoids are all 1 where scores are large")
 
 
 def _affine(weights: Floats, biases: Floats, smooth: bool) -> Affine:
     """Return a layer; behind a smooth activation, which the runtime approximates, its inputs count as at least 1."""
-    found = Affine.of(weights, biases)
-    return replace(found, constants=found.constants + np.abs(weights).sum(axis=1)) if smooth else found
+    layer = Affine.of(weights, biases)
+    return replace(layer, constants=layer.constants + np.abs(weights).sum(axis=1)) if smooth else layer
 
 
-def _step(graph: Graph, node: Any, given: dict[str, Any], smooth: bool) -> Affine | Activation | None:
-    kind, constants = node.op_type, [graph.constants[one] for one in node.input if one in graph.constants]
-    first = bool(node.input) and node.input[0] not in graph.constants
-    numbers = [np.asarray(one, dtype=np.float64) for one in constants]
+def _layer(graph: Graph, node: Any, given: dict[str, Any], smooth: bool) -> Affine | Activation:
+    kind, first = node.op_type, bool(node.input) and node.input[0] not in graph.constants
+    numbers = [np.asarray(graph.constants[one], dtype=np.float64) for one in node.input if one in graph.constants]
+    if kind == "LinearClassifier":
+        intercepts = np.asarray(given["intercepts"], dtype=np.float64)
+        return _affine(np.reshape(given["coefficients"], (len(intercepts), -1)).astype(np.float64), intercepts, smooth)
     if kind == "Gemm" and first and not given.get("transA", 0):
         weights = given.get("alpha", 1.0) * (numbers[0] if given.get("transB", 0) else numbers[0].T)
         biases = given.get("beta", 1.0) * numbers[1] if len(numbers) > 1 else np.zeros(1)
         return _affine(weights, np.zeros(len(weights)) + biases.ravel(), smooth)
     if kind == "MatMul" and first and numbers[0].ndim == 2:
         return _affine(numbers[0].T, np.zeros(numbers[0].shape[1]), smooth)
-    scaled = scale_of(graph, node, np.float64)
-    if scaled is not None:
+    if (scaled := scale_of(graph, node, np.float64)) is not None:
         scale, shift = scaled.affine()
         return Affine.per_column(scale, shift, np.abs(shift))
     if kind == "BatchNormalization" and len(numbers) == 4 and not given.get("training_mode", 0):
         factor, shift, mean, variance = numbers
         scale = factor / np.sqrt(variance + given.get("epsilon", 1e-5))
         return Affine.per_column(scale, shift - scale * mean, np.abs(shift) + np.abs(scale * mean))
-    if kind == "LeakyRelu":
-        leak = given.get("alpha", 0.01)
-        return Rectifier(leak) if 0 <= leak <= 1 else None
-    plain: dict[str, Activation] = {"Relu": Rectifier(), "Tanh": TANH, "Sigmoid": LOGISTIC}
-    return plain.get(kind)
+    if kind == "LeakyRelu" and 0 <= (leak := given.get("alpha", 0.01)) <= 1:
+        return Rectifier(leak)
+    if kind in ACTIVATIONS:
+        return ACTIVATIONS[kind]
+    raise Unsupported(f"its ONNX node {kind} is not supported")

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.classifiers.classifier import known_labels
-from epsworth.classifiers.genuine import kind_of
+from epsworth.classifiers.reading import known_labels, library_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,22 +65,18 @@ Parts = tuple[Sequence[Floats], Any, Floats, Floats]  # roots, means, constants,
 
 def quadratic_scores(estimator: Any) -> QuadraticScores | None:
     """Read the scores of a supported estimator; None for other kinds."""
-    reader = READERS.get(kind_of(estimator) or "")
-    classes = known_labels(estimator)
-    if reader is None or classes is None or (found := reader(estimator)) is None:
+    reader, classes = READERS.get(library_class(estimator) or ""), known_labels(estimator)
+    parts = None if reader is None or classes is None else reader(estimator)
+    if parts is None or classes is None or not np.isfinite(parts[2]).all():  # a class of weight 0
         return None
-    roots, means, constants, terms = found
-    if not np.isfinite(constants).all():
-        return None  # a class of weight 0
-    return QuadraticScores(
-        tuple(roots), as_floats(means), as_floats(constants), as_floats(terms), classes, _unit(estimator)
-    )
+    means, constants, terms = map(as_floats, parts[1:])
+    return QuadraticScores(tuple(parts[0]), means, constants, terms, classes, _unit(estimator))
 
 
 def _unit(estimator: Any) -> float:
     """Return the coarsest rounding among the fitted arrays."""
-    arrays = [value for value in vars(estimator).values() if isinstance(value, np.ndarray)]
-    return float(max(np.finfo(a.dtype).eps for a in arrays if a.dtype.kind == "f"))
+    fitted = [v for v in vars(estimator).values() if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    return float(max(np.finfo(array.dtype).eps for array in fitted))
 
 
 def _naive_bayes(estimator: Any) -> Parts:

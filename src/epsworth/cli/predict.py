@@ -59,7 +59,7 @@ def predict(
 def _asked(model: Any) -> Classifier:
     """Return a model as something to ask, whether it classifies or not."""
     from epsworth.classifiers import Classifier, as_classifier
-    from epsworth.classifiers.scalers import Predict
+    from epsworth.classifiers.reading import Predict
 
     try:
         return as_classifier(model)

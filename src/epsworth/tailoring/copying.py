@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.classifier import as_classifier, known_labels
-from epsworth.classifiers.flat import TreeModel
-from epsworth.classifiers.layers import LARGE
-from epsworth.classifiers.networks import DOUBLE
-from epsworth.classifiers.reading import Unsupported, answers_as_read, unlike
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.classifier import as_classifier
+from epsworth.classifiers.networks import DOUBLE, LARGE
+from epsworth.classifiers.reading import Unsupported, answers_as_read, known_labels, unlike
+from epsworth.classifiers.structure import read_trees
+from epsworth.classifiers.trees import TreeModel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
 from epsworth.release.grids import Grid
@@ -58,7 +57,7 @@ def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy:
 
 def _order(model: Any) -> Indices:
     """Return where the trees' score of each label stands: thresholds list the labels in an order of their own."""
-    trees, labels = tree_reading(model), known_labels(model)
+    trees, labels = read_trees(model), known_labels(model)
     own = np.asarray(trees.classes)
     labels = own if labels is None else labels
     if len(own) != max(2, trees.values.shape[1]) or sorted(map(repr, own.tolist())) != sorted(
@@ -121,7 +120,7 @@ def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Co
     """
     if isinstance(copy, Layers):
         return _of_sums(sums_of(model, grids, records), copy)
-    trees, order = tree_reading(model), _order(model)
+    trees, order = read_trees(model), _order(model)
     if not isinstance(copy, Trees):
         raise Unsupported("the copy is neither trees nor sums")
     return _of_trees(model, trees, order, grids, records, copy)

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.classifier import as_classifier
-from epsworth.classifiers.columns import Columns
-from epsworth.classifiers.cuts import LINEAR, Scored, change_of, logistic_at, scored
-from epsworth.classifiers.layers import LARGE, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.modules import is_module
-from epsworth.classifiers.networks import DOUBLE, network_behind
+from epsworth.classifiers.frameworks import is_module
+from epsworth.classifiers.networks import DOUBLE, LARGE, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.onnx_models import is_onnx
-from epsworth.classifiers.preprocessing import Preprocessing, preprocessing_before
-from epsworth.classifiers.reading import Unsupported, answers_as_read, unlike
-from epsworth.classifiers.scalers import dense
-from epsworth.classifiers.views import MISSING
+from epsworth.classifiers.pipeline import MISSING, Preprocessing, preprocessing_before
+from epsworth.classifiers.reading import Unsupported, answers_as_read, dense, unlike
+from epsworth.classifiers.structure import read_network
+from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, logistic_at, scored
+from epsworth.classifiers.transformers import Columns
 from epsworth.records import Records
 from epsworth.release.copies import EXACT, MOST_SHIFT, Indices, Layer, Layers
 from epsworth.release.grids import Grid
@@ -197,7 +195,7 @@ def _read(model: Any) -> tuple[Network, list[Any], Scored | None]:
         network = network_of([Affine.of(weights, biases)], np.asarray(labels), DOUBLE)
         return network, found.steps, found
     try:
-        network, steps = network_behind(model)
+        network, steps = read_network(model)
     except Unsupported as why:
         raise Unsupported(f"{why}, and no linear model") from None
     if any(not isinstance(one, Rectifier) or one.leak for one in network.activations):

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_reading
+from epsworth.classifiers.structure import read_trees
+from epsworth.classifiers.trees import TreeModel
 from epsworth.records import Records
 from epsworth.release.copies import EXACT, LEAF, Indices, Trees
 from epsworth.release.grids import Grid
@@ -35,7 +35,7 @@ def copy_of_trees(model: Any, grids: Sequence[Grid], records: Records) -> Trees:
     records : Records
         At least one: its values stand where a column is not asked about.
     """
-    trees = tree_reading(model)
+    trees = read_trees(model)
     if trees.decision is not None:
         raise Unsupported("the members of the ensemble decide by themselves, so that they are no one sum of trees")
     through = ShortCuts(trees.before, records, {})

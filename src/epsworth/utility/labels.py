@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.classifiers import Classifier, ClassifierError, Labels
-from epsworth.classifiers.steadiness import unsteady
+from epsworth.classifiers.answers import nondeterminism
 from epsworth.records import Indices, Records
 from epsworth.values import is_missing, label_array
 
@@ -96,7 +96,7 @@ def reference_labels(classifier: Classifier, records: Records) -> tuple[Labels, 
     every, again = np.arange(len(records)), _again(len(records))
     labels = answer(classifier, records, every)
     if not np.array_equal(labels[again], answer(classifier, records, again)):
-        raise unsteady(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
+        raise nondeterminism(classifier.name, lambda: answer(classifier, records, every), labels, *SAME_RECORDS)
     return labels, len(every) + len(again)
 
 

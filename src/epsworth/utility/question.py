@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
+from epsworth.classifiers.answers import check_batch_invariance
 from epsworth.classifiers.inputs import columns_read, table_of
 from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.steadiness import check_alone
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism
@@ -319,12 +319,12 @@ def _ask_over_the_ranges(question: Question) -> int:
     Return the number of queries.
     """
     classifier, rng = question.classifier, np.random.default_rng(0)
-    size = SPREAD if classifier.answered.doubtful else ASKED_AGAIN[0]
+    size = SPREAD if classifier.history.doubtful else ASKED_AGAIN[0]
     rows = rng.integers(len(question.records), size=size)
     values = [feature.from_unit(rng.uniform(size=size)) for feature in question.features]
     labels = question.ask(rows, values)
-    classifier.answered.settle(classifier.name)
-    return size + check_alone(
+    classifier.history.settle(classifier.name)
+    return size + check_batch_invariance(
         classifier.name, lambda at: question.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
     )
 

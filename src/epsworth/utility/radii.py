@@ -21,7 +21,7 @@ import numpy as np
 
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.callbacks import check_callback
-from epsworth.classifiers.classifier import Labels, as_classifier
+from epsworth.classifiers import Labels, as_classifier
 from epsworth.classifiers.inputs import table_of
 from epsworth.files import reading, replacing
 from epsworth.parallel import batches_of, check_n_jobs, in_order

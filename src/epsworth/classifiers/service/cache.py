@@ -46,11 +46,8 @@ def _numbers(tensor: Tensor) -> list[bytes]:
 
 def _texts(tensor: Tensor) -> list[bytes]:
     """Return texts behind their lengths, so that two never run into one; a gap has a length that no text has."""
-    found = []
-    for text in tensor.values.tolist():
-        coded = b"" if text is None else text.encode()
-        found.append((2**63 if text is None else len(coded)).to_bytes(8, "little") + coded)
-    return found
+    texts = [None if text is None else text.encode() for text in tensor.values.tolist()]
+    return [(2**63 if text is None else len(text)).to_bytes(8, "little") + (text or b"") for text in texts]
 
 
 class Cache:
@@ -75,26 +72,19 @@ class Cache:
             self._file.executescript(TABLES)
             with self._file:
                 self._file.execute("INSERT OR IGNORE INTO services (fingerprint) VALUES (?)", (fingerprint,))
-            found = self._file.execute(
-                "SELECT service, version, kind FROM services WHERE fingerprint = ?", (fingerprint,)
-            )
-            self._service, self.version, self.kind = found.fetchone()
-            (self.count,) = self._file.execute(
-                "SELECT count(*) FROM answers WHERE service = ?", (self._service,)
-            ).fetchone()
+            query = "SELECT service, version, kind FROM services WHERE fingerprint = ?"
+            self._service, self.version, self.kind = self._file.execute(query, (fingerprint,)).fetchone()
+            query = "SELECT count(*) FROM answers WHERE service = ?"
+            (self.count,) = self._file.execute(query, (self._service,)).fetchone()
 
     def known(self, records: Iterable[bytes]) -> dict[bytes, Label]:
         """Return the labels of those of the records that have one."""
         if not self.count:
             return {}
-        found = {}
-        query, ask = "SELECT label FROM answers WHERE service = ? AND record = ?", self._file.execute
+        query, execute = "SELECT label FROM answers WHERE service = ? AND record = ?", self._file.execute
         with self._reported():
-            for record in records:
-                row = ask(query, (self._service, record)).fetchone()
-                if row is not None:
-                    found[record] = self._label(row[0])
-        return found
+            rows = {record: execute(query, (self._service, record)).fetchone() for record in records}
+        return {record: self._label(row[0]) for record, row in rows.items() if row is not None}
 
     def keep(self, answers: dict[bytes, Label], kind: str, version: str | None) -> None:
         """Keep a reply: all of it, or nothing."""
@@ -145,8 +135,8 @@ def _make_private(path: Path) -> None:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise ClassifierError(f"cannot use the cache {path}: {told}; check the path") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ClassifierError(f"cannot use the cache {path}: {reason}; check the path") from None
     try:
         mode = os.fstat(handle).st_mode
     finally:

@@ -67,12 +67,11 @@ def layout_of(metadata: dict[str, Any], inputs: Inputs | None, name: str) -> Lay
     declared: list[tuple[str, str]] = []
     shapes: list[list[int]] = []
     for one in metadata.get("inputs") or ():
-        told, kind, shape = map(one.get, ("name", "datatype", "shape")) if isinstance(one, dict) else (None,) * 3
-        if not (isinstance(told, str) and isinstance(kind, str) and isinstance(shape, list)):
-            told, kind, shape = "", "", []
-        if kind not in KINDS or not _is_shape(shape):
+        own, kind, shape = map(one.get, ("name", "datatype", "shape")) if isinstance(one, dict) else (None,) * 3
+        known = isinstance(own, str) and isinstance(kind, str) and kind in KINDS and isinstance(shape, list)
+        if not (known and shape) or not all(type(size) is int and size >= -1 for size in shape):
             raise ClassifierError(f"{name} declares an input that is none of the protocol's; check its metadata")
-        declared.append((told, kind))
+        declared.append((str(own), str(kind)))
         shapes.append(shape)
     if len(dict(declared)) < len(declared):
         raise ClassifierError(f"{name} declares two inputs of the same name; check its metadata")
@@ -91,10 +90,6 @@ def layout_of(metadata: dict[str, Any], inputs: Inputs | None, name: str) -> Lay
     return Layout("tensor", tuple(declared), width if width > 0 else None)
 
 
-def _is_shape(shape: list[Any]) -> bool:
-    return bool(shape) and all(type(size) is int and size >= -1 for size in shape)
-
-
 def _columns(records: Any) -> list[tuple[str | None, NDArray[Any]]]:
     if isinstance(records, np.ndarray):
         return [(None, records[:, column]) for column in range(records.shape[1])]
@@ -109,12 +104,9 @@ def _kind_of(name: str, values: NDArray[Any]) -> str:
     if values.dtype.kind in "iuf":
         return "FP64"
     kinds = {type(value) for value in values.tolist() if value is not None and value == value}
-    if kinds <= {str}:
-        return "BYTES"
-    if kinds <= {int, float}:
-        return "FP64"
-    if kinds == {bool}:
-        return "BOOL"
+    for kind, types in (("BYTES", {str}), ("FP64", {int, float}), ("BOOL", {bool})):
+        if kinds <= types:
+            return kind
     raise ClassifierError(
         f"the column {name!r} holds neither numbers nor texts alone, which no tensor does; convert it"
     )

@@ -134,12 +134,12 @@ def _binary(tensor: Tensor) -> bytes:
 def document_of(body: bytes, what: str) -> dict[str, Any]:
     """Read a JSON object; what is none is broken."""
     try:
-        found = json.loads(body, parse_constant=_no_constant)
+        document = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise Broken(f"{what} that is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise Broken(f"{what} that is no JSON object")
-    return found
+    return document
 
 
 def _no_constant(word: str) -> float:
@@ -206,26 +206,26 @@ def _chosen(outputs: list[dict[str, Any]], output: str | None, name: str) -> int
     """Return which output holds the labels: the named one, the only one, or the only one not of floats."""
     names = [str(one.get("name")) for one in outputs]
     if output is not None:
-        found = [at for at, one in enumerate(names) if one == output]
+        places = [at for at, one in enumerate(names) if one == output]
     elif len(outputs) == 1:
-        found = [0]
+        places = [0]
     else:
-        found = [at for at, one in enumerate(outputs) if not str(one.get("datatype")).startswith("FP")]
-    if len(found) != 1:
+        places = [at for at, one in enumerate(outputs) if not str(one.get("datatype")).startswith("FP")]
+    if len(places) != 1:
         listed = ", ".join(map(_shown, names[:10])) or "none"
         asked = "none of them" if output is None else f"not {output!r}, once,"
         raise ClassifierError(
             f"{name} answered by the outputs {listed}, {asked} surely the labels; name them by output="
         )
-    return found[0]
+    return places[0]
 
 
 def _values(output: dict[str, Any], part: bytes | None, kind: str, n: int, name: str) -> list[Any]:
     shape = output.get("shape")
     if shape not in ([n], [n, 1]):
-        told = str(shape)[:40] if isinstance(shape, list) and all(type(one) is int for one in shape) else "none"
+        shown = str(shape)[:40] if isinstance(shape, list) and all(type(one) is int for one in shape) else "none"
         raise ClassifierError(
-            f"{name} answered {n} records by the output {_shown(output.get('name'))} of shape {told}; "
+            f"{name} answered {n} records by the output {_shown(output.get('name'))} of shape {shown}; "
             "it must hold one label per record (class labels, not probabilities): name another by output="
         )
     values = _listed_values(output.get("data")) if part is None else _unpacked(part, kind)
@@ -248,22 +248,22 @@ def _unpacked(part: bytes, kind: str) -> list[Any]:
         if len(part) % KINDS[kind].itemsize:
             raise Broken("an output cut within a number")
         return list(np.frombuffer(part, KINDS[kind]).tolist())
-    found, at = [], 0
+    texts, at = [], 0
     while at < len(part):
         end = at + 4 + int.from_bytes(part[at : at + 4], "little")
         if end > len(part) or at + 4 > len(part):
             raise Broken("an output cut within a text")
         try:
-            found.append(part[at + 4 : end].decode())
+            texts.append(part[at + 4 : end].decode())
         except UnicodeDecodeError:
             raise Broken("a text that is not UTF-8") from None
         at = end
-    return found
+    return texts
 
 
 def _labels(values: list[Any], kind: str, output: Any, name: str) -> list[Label]:
     """Return values of the declared kind, or say what else they are; broken numbers are scores."""
-    told = f"{name} answered by the output {_shown(output)}"
+    answer = f"{name} answered by the output {_shown(output)}"
     if kind == "BYTES":
         fits = all(type(value) is str for value in values)
     elif kind == "BOOL":
@@ -274,15 +274,15 @@ def _labels(values: list[Any], kind: str, output: Any, name: str) -> list[Label]
     else:
         fits = all(type(value) in (int, float) for value in values)
         if fits and any(value != value for value in values):
-            raise ClassifierError(f"{told} NaN instead of a label")
+            raise ClassifierError(f"{answer} NaN instead of a label")
         if fits and any(abs(value) == float("inf") or value != int(value) for value in values):
             raise ClassifierError(
-                f"{told} broken numbers, which look like scores; name the output of the labels by output=, "
+                f"{answer} broken numbers, which look like scores; name the output of the labels by output=, "
                 "or let the service answer labels, such as scores > 0.5"
             )
         values = [float(value) for value in values] if fits else values
     if not fits:
-        raise ClassifierError(f"{told} something else than the {kind} that it declared")
+        raise ClassifierError(f"{answer} something else than the {kind} that it declared")
     return values
 
 

@@ -40,8 +40,8 @@ class Reply:
 class _Passing(Exception):
     """A failure that another try may mend; ``after``: what the service asks to wait; ``hurried``: patience ended."""
 
-    def __init__(self, told: str, after: float = 0.0, *, away: bool = False, hurried: bool = False) -> None:
-        super().__init__(told)
+    def __init__(self, reason: str, after: float = 0.0, *, away: bool = False, hurried: bool = False) -> None:
+        super().__init__(reason)
         self.after, self.away, self.hurried = after, away, hurried
 
 
@@ -65,7 +65,7 @@ class Transport:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     _security: Any = field(default=None, repr=False)
 
-    def ask(self, questions: Callable[[Asking], Awaitable[T]]) -> T:
+    def ask(self, questions: Callable[[HttpSession], Awaitable[T]]) -> T:
         """Run questions in an event loop of their own, in a thread of its own; Ctrl-C cancels them."""
         httpx, portals = _imported()
         if self._security is None:
@@ -75,16 +75,15 @@ class Transport:
             async with httpx.AsyncClient(
                 headers={**self.headers, "Accept-Encoding": "identity"}, verify=self._security, timeout=None
             ) as client:
-                return await questions(Asking(self, client))
+                return await questions(HttpSession(self, client))
 
         with portals() as portal:
-            found: T = portal.call(run)
-            return found
+            return portal.call(run)  # type: ignore[no-any-return]  # what the questions return
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
-    """An open connection."""
+class HttpSession:
+    """An open session with one service."""
 
     to: Transport
     client: Any
@@ -97,10 +96,10 @@ class Asking:
         self, url: str, request: Request, most: int, read: Callable[[Reply], T], sent: Callable[[], None]
     ) -> T:
         """Return what is read off the answer to a request; ``sent`` is called before every try, and may refuse it."""
-        found = await self._until_answered("POST", url, request, most, self.to.patience, read, sent)
-        if isinstance(found, int):
-            raise ClassifierError(f"{self.to.url} {refusal(found)}")
-        return found
+        answer = await self._until_answered("POST", url, request, most, self.to.patience, read, sent)
+        if isinstance(answer, int):
+            raise ClassifierError(f"{self.to.url} {refusal(answer)}")
+        return answer
 
     async def _until_answered(
         self, method: str, url: str, request: Request | None, most: int, patience: float,
@@ -118,7 +117,7 @@ class Asking:
                 reply = await self._once(method, url, request, most, left)
                 return reply if isinstance(reply, int) else read(reply)
             except (_Passing, Broken) as error:
-                failure = _telling(failure, error)
+                failure = _clearer(failure, error)
             wait = max(getattr(failure, "after", 0.0), pause * random.SystemRandom().uniform(0.5, 1))
             if time.monotonic() + wait >= end:
                 raise ClassifierError(self._given_up(failure, tries, patience, wait)) from None
@@ -135,12 +134,12 @@ class Asking:
         while True:
             tries += 1
             try:
-                found = await self._once("GET", f"{self.to.url}/ready", None, 1 << 16, end - time.monotonic())
-                if not isinstance(found, int):
+                reply = await self._once("GET", f"{self.to.url}/ready", None, 1 << 16, end - time.monotonic())
+                if not isinstance(reply, int):
                     return
-                failure = _Passing(f"its model is not ready (HTTP {found})")
+                failure = _Passing(f"its model is not ready (HTTP {reply})")
             except _Passing as error:
-                failure = _telling(failure, error)
+                failure = _clearer(failure, error)
             if time.monotonic() + 1 >= end:
                 raise ClassifierError(self._given_up(failure, tries, patience, 1)) from None
             await asyncio.sleep(random.SystemRandom().uniform(0.3, 1))
@@ -199,7 +198,7 @@ class Asking:
             return Reply(bytes(body), response.headers)
 
 
-def _telling(before: Exception | None, now: Exception) -> Exception:
+def _clearer(before: Exception | None, now: Exception) -> Exception:
     """Return the failure to tell of: that patience ended within a try says less than what failed before."""
     return before if before is not None and getattr(now, "hurried", False) else now
 
@@ -249,16 +248,16 @@ def check_address(url: str) -> str:
 
 def secret_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     """Return the headers to send: those given, and the token of the environment; no sentence shows a value."""
-    found = dict(headers or {})
+    secret = dict(headers or {})
     token = os.environ.get(TOKEN)
-    if token and "authorization" not in {str(name).lower() for name in found}:
-        found["Authorization"] = f"Bearer {token}"
-    for name, value in found.items():
+    if token and "authorization" not in {str(name).lower() for name in secret}:
+        secret["Authorization"] = f"Bearer {token}"
+    for name, value in secret.items():
         if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             raise ValueError("the names of headers= must be words, such as Authorization")
         if not isinstance(value, str) or not (value.isascii() and value.isprintable() and value == value.strip()):
             raise ValueError(f"the header {name} must be one line of ASCII text without spaces around it")
-    return found
+    return secret
 
 
 def _imported() -> tuple[Any, Any]:

@@ -19,15 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import TreeModel
-from epsworth.classifiers.members import NO_TREES
-from epsworth.classifiers.preprocessing import Through, as_array
-from epsworth.classifiers.reading import Unsupported, unlike
+from epsworth.classifiers.pipeline import BY_BATCH, ShortCuts, Through, as_array
+from epsworth.classifiers.reading import Predict, Unsupported, steps_of, unlike
 from epsworth.classifiers.reading import answers_as_read as reading_agrees
-from epsworth.classifiers.scalers import Predict, steps_of
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_reading
-from epsworth.classifiers.views import BY_BATCH
+from epsworth.classifiers.trees import NO_TREES, TreeModel
 from epsworth.parallel import in_sequence
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import (
@@ -200,7 +195,7 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through]:
     else:
         released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
         own = dict(zip(question.positions, released, strict=True))
-        handed, through = ShortCuts.found(model.before, question.records, own)
+        handed, through = ShortCuts.prepared(model.before, question.records, own)
         if hasattr(handed, "toarray") and not model.sparse:
             raise Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
         given = _numbers(as_array(handed))
@@ -231,7 +226,7 @@ def cells_for(question: Question) -> TreeCells:
     if question.classifier.inside is None:
         raise Unsupported("the classifier is a function")
     try:
-        model = tree_reading(question.classifier.inside)
+        model = question.classifier.structure.trees
     except Unsupported as none:
         raise none if str(none).startswith(NO_TREES) else Obstacle(str(none)) from None
     if any(isinstance(c, str) for f in question.features for c in f.categories or ()):

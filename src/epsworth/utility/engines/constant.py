@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from epsworth.bounds import Interval
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.scalers import steps_of
+from epsworth.classifiers.reading import library_class, steps_of
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
 from epsworth.utility.question import Question
 
@@ -19,7 +18,7 @@ def knows_one_label(question: Question) -> bool:
     if model is None or classes is None:
         return False
     last, _ = steps_of(model)
-    constant = kind_of(last) == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
+    constant = library_class(last) == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
     return constant or len(classes) == 1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.flat import TreeModel
+from epsworth.classifiers.trees import TreeModel
 from epsworth.utility.engines.partition import Leaves
 
 BITS = 44  # of the largest sum: mixed differences of six axes stay below 2^53, where doubles are exact

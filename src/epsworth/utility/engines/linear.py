@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.cuts import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place, scored
-from epsworth.classifiers.layers import OVERFLOWS
+from epsworth.classifiers.networks import OVERFLOWS
 from epsworth.classifiers.onnx_models import is_onnx
-from epsworth.classifiers.onnx_reading import onnx_network
-from epsworth.classifiers.reading import Unsupported, leading, unlike
-from epsworth.classifiers.scalers import dense, ignoring_names
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.pipeline import ColumnView, column_view
+from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
+from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place
 from epsworth.laws import Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
@@ -142,7 +140,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     if model is None:
         raise Unsupported(NOT_LINEAR)
     try:
-        found = scored(model)
+        found = question.classifier.structure.linear
     except Unsupported as why:
         raise (Obstacle(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
     if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
@@ -157,7 +155,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
 
 def _of_graph(question: Question, model: Any) -> LinearModel:
     """Read the linear layer of an ONNX model, which computes in single precision."""
-    network = onnx_network(model)
+    network, _ = question.classifier.structure.network
     if network.activations:
         raise Unsupported("the ONNX model is not linear")
     if any(feature.categories is not None for feature in question.features):
@@ -167,7 +165,7 @@ def _of_graph(question: Question, model: Any) -> LinearModel:
     layer = network.affine[0]
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     try:
-        view = viewed(model, [], question.records, question.positions, lower)
+        view = column_view(model, [], question.records, question.positions, lower)
     except Unsupported as why:
         raise Obstacle(str(why)) from None
     reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
@@ -204,14 +202,14 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel:
     for one in found.members or (found,):
         steps = [*found.steps, *one.steps] if found.members else found.steps
         if view is None or list(map(id, steps)) != list(map(id, before)):
-            view, before = viewed(model, steps, question.records, question.positions, lower), steps
+            view, before = column_view(model, steps, question.records, question.positions, lower), steps
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
         seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
         intercept = np.atleast_1d(np.asarray(one.estimator.intercept_, dtype=np.float64))
         terms.append((seen @ np.abs(coefficients).T + np.abs(intercept)).max(axis=1))
         weights.append(coefficients @ view.slopes * (upper - lower))
         additions = max(additions, view.width + view.additions)
-    assert isinstance(view, View)
+    assert isinstance(view, ColumnView)
     sizes = np.max(terms, axis=0) * max(1.0, additions / MARGIN_FEATURES)
     everything = np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
@@ -226,7 +224,7 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel:
     return read if found.rule is None else _cut(read, found, view)
 
 
-def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel:
+def _cut(read: LinearModel, found: Scored, view: ColumnView) -> LinearModel:
     """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
     if len(read.weights) != 1 or found.rule is None:
         raise Unsupported("a threshold on the scores of more than two classes")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.preprocessing import Through
+from epsworth.classifiers.pipeline import LARGEST, Through
+from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.records import Indices
 from epsworth.search import last_passing_by_many
 from epsworth.utility.engines.row_sweep import compiled
@@ -172,13 +172,18 @@ def last_below(
     """Return the distinct last values (natural units) on the near side of thresholds, and each one's place among them.
 
     The near side is the left one, or the right one where a step reverses the order of values; a value that rises turns
-    only once (`Preprocessing.obstacle`).  Bisection over the doubles by the model's own comparison of what its own
-    preprocessing hands on; -inf where nothing lies on the near side, inf where all does.
+    only once (`Preprocessing.obstacle`).  Behind steps by bisection over the doubles, by the model's own comparison of
+    what its own preprocessing hands on; -inf where nothing lies on the near side, inf where all does.
     """
     distinct, which = np.unique(np.column_stack([columns, thresholds]), axis=0, return_inverse=True)
     if not distinct.size:
         return np.empty(0), np.empty(0, dtype=np.intp)  # no tree looks at this feature
     column, threshold = distinct[:, 0].astype(np.intp), distinct[:, 1]
+    if not model.before.steps:
+        last = model.last_left(threshold)
+        last = np.where(np.abs(last) > LARGEST, np.copysign(np.inf, last), last)
+        last, place = np.unique(last, return_inverse=True)
+        return last, place[which.reshape(-1)]
     falls = model.before.falls(column)
 
     def near(natural: Floats) -> Bools:

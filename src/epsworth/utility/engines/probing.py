@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Labels
+from epsworth.classifiers.reading import adjacent_floats
 from epsworth.classifiers.reading import answers_as_read as agrees
-from epsworth.classifiers.reading import beside
 from epsworth.records import Indices
 from epsworth.utility.question import Question
 
@@ -63,4 +63,4 @@ def _spread(question: Question, j: int, rng: np.random.Generator) -> NDArray[Any
 def _beside(edges: Floats, others: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     """Return values on thresholds and right beside them; ``others`` where there are none."""
     finite = edges[np.isfinite(edges)]
-    return np.asarray(rng.choice(beside(finite), SPREAD)) if finite.size else others
+    return np.asarray(rng.choice(adjacent_floats(finite), SPREAD)) if finite.size else others

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.classifiers.layers import LARGE, OVERFLOWS, Activation, Affine, Network
-from epsworth.classifiers.networks import DOUBLE, network_behind
+from epsworth.classifiers.networks import DOUBLE, LARGE, OVERFLOWS, Activation, Affine, Network
+from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
 from epsworth.utility.engines.contraction import LawsOverEpsilon, stays_in_range
@@ -41,7 +40,7 @@ ROUNDED = 1e4  # units, relative, within which bounds that are constants are tak
 class PropagatedBounds:
     """Bounds the scores of any record of a question."""
 
-    def __init__(self, question: Question, network: Network, view: View) -> None:
+    def __init__(self, question: Question, network: Network, view: ColumnView) -> None:
         self.question, self.network, self.view = question, network, view
 
     @property
@@ -164,13 +163,13 @@ def bounds_for(question: Question) -> PropagatedBounds:
     model = question.classifier.inside
     if model is None:
         raise Unsupported("the classifier is a function")
-    network, steps = network_behind(model)
+    network, steps = question.classifier.structure.network
     if len(question.features) > MOST_FEATURES:
         raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
     if any(feature.categories is not None for feature in question.features):
         raise Unsupported("a sensitive feature is categorical")
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    view = viewed(model, steps, question.records, question.positions, lower)
+    view = column_view(model, steps, question.records, question.positions, lower)
     if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
         raise Unsupported(OVERFLOWS)
     if not _agrees(question, network, view):
@@ -178,7 +177,7 @@ def bounds_for(question: Question) -> PropagatedBounds:
     return PropagatedBounds(question, network, view)
 
 
-def _agrees(question: Question, network: Network, view: View) -> bool:
+def _agrees(question: Question, network: Network, view: ColumnView) -> bool:
     """Check the reading of a network against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
-from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
+from epsworth.classifiers.pipeline import ColumnView, column_view
+from epsworth.classifiers.quadratics import QuadraticScores
 from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.classifiers.scalers import opened
-from epsworth.classifiers.views import View, viewed
 from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
@@ -83,12 +82,7 @@ class QuadraticModel:
 def quadratic_for(question: Question) -> QuadraticModel:
     """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
     model = question.classifier.inside
-    found = None if model is None else opened(model)
-    scores = None if found is None else quadratic_scores(found[0])
-    if found is None or scores is None:
-        raise Unsupported(
-            "the classifier has no quadratic scores that can be read, or a part of it answers by code of its own"
-        )
+    scores, steps = question.classifier.structure.quadratic
     if scores.unit > np.finfo(float).eps:
         raise Unsupported("the classifier was fitted in single precision, whose rounding would leave too much open")
     if len(question.features) > MOST_FEATURES:
@@ -97,7 +91,7 @@ def quadratic_for(question: Question) -> QuadraticModel:
         raise Unsupported("a sensitive feature is categorical")
     lower = np.array([feature.lower for feature in question.features])
     try:
-        view = viewed(model, found[2], question.records, question.positions, lower)
+        view = column_view(model, steps, question.records, question.positions, lower)
     except Unsupported as why:
         raise Obstacle(str(why)) from None
     read = _read(question, scores, view)
@@ -108,7 +102,7 @@ def quadratic_for(question: Question) -> QuadraticModel:
     return read
 
 
-def _read(question: Question, scores: QuadraticScores, view: View) -> QuadraticModel:
+def _read(question: Question, scores: QuadraticScores, view: ColumnView) -> QuadraticModel:
     """Expand the scores around the lower ends of the sensitive features."""
     lower, size = view.origin, np.abs(view.origin)
     width = np.array([f.upper for f in question.features]) - lower

@@ -21,7 +21,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.classifiers.flat import LEAF, TreeModel
+from epsworth.classifiers.trees import LEAF, TreeModel
 
 BITS = 58  # of the largest sum; 2^(BITS + s) < 2^63
 NEAR = -1  # the state of a cell that the classifier decides

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.classifier import known_labels
-from epsworth.classifiers.cuts import LINEAR
-from epsworth.classifiers.genuine import kind_of
 from epsworth.classifiers.quadratics import quadratic_scores
-from epsworth.classifiers.scalers import dense
+from epsworth.classifiers.reading import dense, known_labels, library_class
+from epsworth.classifiers.thresholds import LINEAR
 from epsworth.rounding import UNIT, down
 from epsworth.utility.radius.bracket import Witness
 from epsworth.utility.radius.question import Asked, Found, Inside
@@ -44,7 +42,7 @@ def linear_scores(estimator: Any) -> LinearScores | None:
     """Read the scores of a linear classifier, or of one whose classes share their curvature; None for other kinds."""
     if known_labels(estimator) is None:
         return None
-    if kind_of(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
+    if library_class(estimator) not in LINEAR or not hasattr(estimator, "coef_"):
         return _without_curvature(estimator)
     weights = np.atleast_2d(dense(estimator.coef_))
     constants = np.zeros(len(weights)) + np.asarray(estimator.intercept_, dtype=np.float64)

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.layers import Affine, Network, Rectifier
-from epsworth.classifiers.networks import network_model
+from epsworth.classifiers.networks import Affine, Network, Rectifier
 from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.pace import Stopped
 from epsworth.utility.radius.question import Asked, Found, Inside
 from epsworth.utility.radius.sampled import SHELLS, first_flip, scale, walk
@@ -36,10 +36,10 @@ SLACK = 1e-9  # relative widening of the interval bounds: sums of n products are
 def network_of_relus(estimator: Any) -> Network | None:
     """Read a perceptron whose hidden units, at most ``MOST_UNITS``, are all relus; None for other models."""
     try:
-        found = network_model(estimator)
+        found, steps = read_network(estimator)
     except Unsupported:
         return None
-    if not found.activations or any(a != Rectifier() for a in found.activations):
+    if steps or not found.activations or any(a != Rectifier() for a in found.activations):
         return None
     return found if sum(len(layer.biases) for layer in found.affine[:-1]) <= MOST_UNITS else None
 

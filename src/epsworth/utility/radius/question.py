@@ -13,12 +13,10 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
-from epsworth.classifiers.classifier import known_labels
+from epsworth.classifiers.answers import check_batch_invariance, nondeterminism
 from epsworth.classifiers.inputs import table_of
-from epsworth.classifiers.reading import Unsupported, answers_as_read, leading
-from epsworth.classifiers.scalers import opened
-from epsworth.classifiers.steadiness import check_alone, unsteady
-from epsworth.classifiers.views import View, viewed
+from epsworth.classifiers.pipeline import ColumnView, column_view
+from epsworth.classifiers.reading import Unsupported, answers_as_read, known_labels, leading, opened
 from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
@@ -55,7 +53,7 @@ class Inside:
 
     estimator: Any
     own: int
-    view: View
+    view: ColumnView
 
     @property
     def seen(self) -> Floats:
@@ -170,10 +168,10 @@ class Asked:
         if found is None or classes is None or self.label not in classes.tolist():
             return None
         try:
-            view = viewed(model, found[2], self.records, self.positions, self.point)
+            view = column_view(model, found.steps, self.records, self.positions, self.point)
         except Unsupported:
             return None
-        return Inside(found[0], classes.tolist().index(self.label), view)
+        return Inside(found.estimator, classes.tolist().index(self.label), view)
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
@@ -252,8 +250,8 @@ def _steady_label(asked: Asked) -> Any:
     for points, own in ((np.repeat(asked.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
         labels = asked.labels(points)
         if (labels[own] != label).any():
-            raise unsteady(name, partial(asked.labels, points), labels, *what)
-    check_alone(name, lambda rows: asked.labels(others[rows]), labels, *what)
+            raise nondeterminism(name, partial(asked.labels, points), labels, *what)
+    check_batch_invariance(name, lambda rows: asked.labels(others[rows]), labels, *what)
     return label
 
 

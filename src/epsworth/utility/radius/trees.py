@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.flat import LEAF, TreeModel
-from epsworth.classifiers.shortcuts import ShortCuts
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.pipeline import ShortCuts
+from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.rounding import down, up
 from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.bracket import Witness
@@ -45,8 +45,11 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: float) -> Found 
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
-    model = None if asked.classifier.inside is None else tree_model(asked.classifier.inside)
-    if model is None or model.decision is not None or asked.label not in model.classes.tolist():
+    try:
+        model = asked.classifier.structure.trees
+    except Unsupported:
+        return None
+    if model.decision is not None or asked.label not in model.classes.tolist():
         return None
     if model.before.steps and model.before.obstacle(asked.positions) is not None:
         return None

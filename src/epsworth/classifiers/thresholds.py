@@ -14,25 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.reading import Unsupported
-from epsworth.classifiers.responses import Calibrated, Ends, Logistic, Response, Sums, Turned
-from epsworth.classifiers.scalers import dense, ignoring_names, opened
+from epsworth.classifiers.link_functions import Calibrated, Ends, Logistic, Negated, Response, Sums
+from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, library_class, library_classes, opened
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 
 LINEAR = (
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearSVC",
-    "LinearDiscriminantAnalysis",
-    "RidgeClassifier",
-    "RidgeClassifierCV",
-    "SGDClassifier",
-    "Perceptron",
-    "PassiveAggressiveClassifier",
+    *("LogisticRegression", "LogisticRegressionCV", "LinearSVC", "LinearDiscriminantAnalysis", "RidgeClassifier"),
+    *("RidgeClassifierCV", "SGDClassifier", "Perceptron", "PassiveAggressiveClassifier"),
 )
-CALIBRATORS = ("_SigmoidCalibration", "IsotonicRegression")
+CALIBRATORS = {"_SigmoidCalibration", "IsotonicRegression"}
 ONE_VS_REST = "OneVsRestClassifier"
 THRESHOLDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 CALIBRATED = ("decision_function", "predict_proba")  # what is calibrated: the first that a model has
@@ -66,8 +57,7 @@ class Rule(NamedTuple):
 
     def ends(self, scores: Floats) -> Ends:
         """Return the ends of the values that are compared, from single scores."""
-        found = self.response(scores[:, np.newaxis], np.zeros(1))
-        return Ends(found.low[:, self.column], found.high[:, self.column])
+        return Ends(*(end[:, self.column] for end in self.response(scores[:, np.newaxis], np.zeros(1))))
 
 
 class Bracket(NamedTuple):
@@ -105,32 +95,32 @@ def _last(passes: Callable[[Floats], Bools], low: Floats, high: Floats) -> float
     return beyond if passes(high)[0] else float(last_passing(passes, low, high)[0])
 
 
-def held(model: Any) -> Any:
+def thresholded(model: Any) -> Any:
     """Return the fitted estimator whose scores a threshold is on."""
     return model.estimator_ if hasattr(model, "estimator_") else model.estimator
 
 
 def threshold_rule(model: Any, one: Answers) -> Rule:
     """Return how a classifier with a threshold decides, given what its estimator answers."""
-    if kind_of(model) == "FixedThresholdClassifier":
+    if library_class(model) == "FixedThresholdClassifier":
         positive, level = model.pos_label, model.threshold
-    elif kind_of(model._curve_scorer) == "_CurveScorer":
+    elif library_class(model._curve_scorer) == "_CurveScorer":
         positive, level = model._curve_scorer._get_pos_label(), model.best_threshold_
     else:
         raise Unsupported("the scorer of the threshold answers by code of its own")
-    method, response = one.response(held(model), model._get_response_method())
+    method, response = one.response(thresholded(model), model._get_response_method())
     if response is None or len(model.classes_) != 2:
         raise Unsupported(f"the scores that are compared with the threshold are {UNKNOWN}")
     own = 1 if positive is None else int(np.flatnonzero(np.asarray(model.classes_) == positive)[0])
     places = (1 - own, own)
     if method == "predict_proba":
         return Rule(response, own, 0.5 if isinstance(level, str) else float(level), places)
-    return Rule(response if own == 1 else Turned(response), 0, 0.0 if isinstance(level, str) else float(level), places)
+    return Rule(response if own == 1 else Negated(response), 0, 0.0 if isinstance(level, str) else float(level), places)
 
 
 def calibration(part: Any, one: Answers, classes: Any) -> Response:
     """Return what a part of a `CalibratedClassifierCV` answers, given what its estimator does."""
-    if kind_of(part) != "_CalibratedClassifier" or any(kind_of(c) not in CALIBRATORS for c in part.calibrators):
+    if library_class(part) != "_CalibratedClassifier" or not library_classes(part.calibrators) <= CALIBRATORS:
         raise Unsupported("a calibrator is neither a sigmoid nor isotonic, or answers by code of its own")
     inner = one.response(part.estimator, CALIBRATED)[1]
     if inner is None:
@@ -171,37 +161,28 @@ class Scored(Answers):
 
 def scored(model: Any) -> Scored:
     """Open a model, through thresholds and calibration by a single model of two classes, or say what is in the way."""
-    found = opened(model)
-    if found is None:
+    parts = opened(model)
+    if parts is None:
         raise Unsupported("a part of the classifier answers by code of its own")
-    estimator, kind, steps = found
+    estimator, kind, steps = parts
+    if kind == ONE_VS_REST:
+        return _one_vs_rest(estimator, steps)
     if kind in THRESHOLDS:
-        one = scored(held(estimator))
-        rule, probabilities = threshold_rule(estimator, one), one.probabilities
+        one = scored(thresholded(estimator))
+        one = replace(one, rule=threshold_rule(estimator, one))
     elif kind == "CalibratedClassifierCV":
         if len(estimator.calibrated_classifiers_) != 1 or len(estimator.classes_) != 2:
             raise Unsupported("the CalibratedClassifierCV averages several models, or has more than two classes")
         (part,) = estimator.calibrated_classifiers_
         one = scored(part.estimator)
-        probabilities = calibration(part, one, estimator.classes_)
-        rule = argmax_rule(probabilities)
-    elif kind == ONE_VS_REST:
-        return one_vs_rest(estimator, steps)
+        response = calibration(part, one, estimator.classes_)
+        one = replace(one, rule=argmax_rule(response), probabilities=response, scores=None)
     else:
-        one = Scored(estimator=estimator, kind=kind, steps=steps, probabilities=Logistic(), scores=Sums())
-        return replace(one, classes=getattr(estimator, "classes_", None))
-    scores = one.scores if kind in THRESHOLDS else None
-    return replace(
-        one,
-        steps=[*steps, *one.steps],
-        rule=rule,
-        classes=estimator.classes_,
-        probabilities=probabilities,
-        scores=scores,
-    )
+        one = Scored(estimator=estimator, kind=kind, steps=[], probabilities=Logistic(), scores=Sums())
+    return replace(one, steps=[*steps, *one.steps], classes=getattr(estimator, "classes_", None))
 
 
-def one_vs_rest(model: Any, steps: list[Any]) -> Scored:
+def _one_vs_rest(model: Any, steps: list[Any]) -> Scored:
     """Open a `OneVsRestClassifier` of linear models: of two classes it has one score, of more a score for each.
 
     It compares what its members' ``decision_function`` answers, as they stand; the first of equal scores may win or
@@ -227,15 +208,17 @@ def one_vs_rest(model: Any, steps: list[Any]) -> Scored:
 
 def kind_behind(model: Any) -> str | None:
     """Return the kind of the estimator behind all thresholds, calibrations and members against the rest."""
-    found = opened(model)
-    if found is None:
-        return None
-    estimator, kind, _ = found
-    if kind in THRESHOLDS:
-        return kind_behind(held(estimator))
-    if kind == "CalibratedClassifierCV":
-        return kind_behind(estimator.calibrated_classifiers_[0].estimator)
-    return kind_behind(estimator.estimators_[0]) if kind == ONE_VS_REST else kind
+    while (parts := opened(model)) is not None:
+        model, kind, _ = parts
+        if kind in THRESHOLDS:
+            model = thresholded(model)
+        elif kind == "CalibratedClassifierCV":
+            model = model.calibrated_classifiers_[0].estimator
+        elif kind == ONE_VS_REST:
+            model = model.estimators_[0]
+        else:
+            return kind
+    return None
 
 
 def logistic_at(estimator: Any, points: Any) -> bool:

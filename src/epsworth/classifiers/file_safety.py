@@ -1,4 +1,10 @@
-"""Trees of model files, validated before compiled code walks them: no cycle, children and features in range.
+"""What a model file may hold without being trusted: listed types, made of a state, and trees that can be walked.
+
+A type is listed, besides skops' own trusted list, where nothing that the author of a file can write down makes it run
+the author's code: not as an object made without its constructor and given any attributes, nor when the model answers.
+Each name counts only for the way of loading that it is listed under, so that nothing listed here is ever *called* on
+loading; of functions a file may hold the name.  What chooses what is called, by name or by attribute (``operator``,
+bound methods), is not listed.
 
 scikit-learn, XGBoost and LightGBM follow the numbers of a tree unchecked: those that somebody wrote by hand could end
 the process, or never end.  Other arrays of a model rest on its library.
@@ -15,6 +21,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 PLAIN = (str, bytes, int, float, type, FunctionType, np.ufunc, type(None))
+Ways = dict[str, set[str]]
+"""From a name in a file to the ways in which skops is told to load it."""
+
+
+OBJECTS = {  # by their modules
+    # Compiled trees, whose indices are checked below.
+    "sklearn.tree._tree": "Tree",
+    "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "sklearn.neighbors._kd_tree": "KDTree",
+    "sklearn.neighbors._ball_tree": "BallTree",
+    # Metrics without parameters of their own; those with vectors or matrices index these unchecked.
+    "sklearn.metrics._dist_metrics": "EuclideanDistance64 ManhattanDistance64 ChebyshevDistance64",
+    # Plain Python that holds fitted numbers, or settings of a search that is over: no method is a hook of loading.
+    "sklearn.calibration": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "sklearn.compose._column_transformer": "make_column_selector",  # a regular expression and types
+    "sklearn.neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "sklearn.gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels": "ConstantKernel WhiteKernel RBF Matern RationalQuadratic ExpSineSquared "
+    "DotProduct Sum Product Exponentiation",
+    "sklearn.multiclass": "_ConstantPredictor",
+    "sklearn.model_selection._split": "KFold StratifiedKFold GroupKFold StratifiedGroupKFold ShuffleSplit "
+    "StratifiedShuffleSplit RepeatedKFold RepeatedStratifiedKFold TimeSeriesSplit LeaveOneOut",
+    "sklearn.metrics._scorer": "_PassthroughScorer _Scorer _CurveScorer",
+    "sklearn.utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+    # Not the Booster within: its trees are bytes of its library, which walks them unchecked.
+    "xgboost.sklearn": "XGBClassifier XGBRFClassifier",
+    "lightgbm.sklearn": "LGBMClassifier",
+    "epsworth.pac.forest": "FixedForest",  # numpy alone, whose indices are checked
+}
+FUNCTIONS = {  # pure functions of arrays, by which columns or parameters were chosen
+    "sklearn.utils.validation": "check_array",  # what histogram boosting does to numeric columns
+    "sklearn.feature_selection._univariate_selection": "f_classif chi2",
+    "sklearn.feature_selection._mutual_info": "mutual_info_classif",
+    "sklearn.metrics._classification": "accuracy_score balanced_accuracy_score f1_score precision_score recall_score "
+    "log_loss brier_score_loss matthews_corrcoef jaccard_score",
+    "sklearn.metrics._ranking": "roc_auc_score average_precision_score",
+}
+ALLOWED: Ways = (
+    {f"{module}.{name}": {"ObjectNode"} for module, names in OBJECTS.items() for name in names.split()}
+    | {f"{module}.{name}": {"FunctionNode"} for module, names in FUNCTIONS.items() for name in names.split()}
+    | {
+        "sklearn.tree._tree.Tree": {"TreeNode"},
+        "sklearn.utils._bunch.Bunch": {"DictNode"},  # a dict whose entries are attributes, too
+        "numpy.dtype": {"DTypeNode"},  # that of an empty array without objects
+        "numpy.number": {"TypeNode"},  # a class, named by make_column_selector
+        "collections.OrderedDict": {"TypeNode", "DictNode"},
+        "functools.partial": {"PartialNode"},  # of a function that may be held itself
+    }
+)
+
+
+def doubtful(schema: Any, unknown: list[str]) -> list[str]:
+    """Return the unknown types of a file that are not listed here, or are not loaded as they are listed.
+
+    Parameters
+    ----------
+    schema : object
+        The file's description of what it holds, as parsed from JSON.
+    unknown : list of str
+        Types that skops does not vouch for.
+
+    Examples
+    --------
+    >>> node = {"__module__": "numpy", "__class__": "dtype", "__loader__": "DTypeNode"}
+    >>> doubtful(node, ["numpy.dtype", "os.system"])
+    ['os.system']
+    >>> doubtful(node | {"__loader__": "ConstructorFromReduceNode"}, ["numpy.dtype"])
+    ['numpy.dtype']
+    """
+    ways: Ways = {}
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            name = f"{part.get('__module__')}.{part.get('__class__')}"
+            ways.setdefault(name, set()).add(str(part.get("__loader__")))
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return sorted(name for name in unknown if not ways.get(name, {""}) <= ALLOWED.get(name, set()))
 
 
 class TreeError(ValueError):
@@ -41,7 +127,7 @@ def check_trees(model: Any) -> None:
             continue
         seen[id(part), width] = part
         _check_part(part, width)
-        waiting += [(one, width) for one in _held(part)]
+        waiting += [(one, width) for one in _items(part)]
         if issparse(part) and hasattr(part, "check_format"):
             part.check_format(full_check=True)
         if not hasattr(part, "__dict__") or isinstance(part, np.ndarray):
@@ -57,7 +143,7 @@ def check_trees(model: Any) -> None:
         waiting += [(one, let) for one in own.values()]
 
 
-def _held(part: Any) -> list[Any]:
+def _items(part: Any) -> list[Any]:
     if isinstance(part, dict):
         return list(part.values())
     if isinstance(part, (list, tuple, set)):

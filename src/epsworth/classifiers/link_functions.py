@@ -1,4 +1,4 @@
-"""What members of an ensemble answer from sums of trees: probabilities and scores, with bounds on their rounding.
+"""Link functions of ensembles: probabilities, scores and votes from sums of trees, with bounds on their rounding.
 
 A response maps sums, each known up to a slack, to values between two ends.  Maps of single sums rise or fall, so that
 the ends follow from those of the sums.  What follows from the ends is certain; elsewhere the model itself is asked.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.reading import beside
+from epsworth.classifiers.reading import adjacent_floats
 
 ROUNDING = 1e-12  # of probabilities in double precision, far above what few operations can be off by
 SINGLE_ROUNDING = 1e-6  # in single precision: a few times the spacing below 1, 6e-8
@@ -42,6 +42,14 @@ Response = Callable[[Floats, Floats], Ends]
 """From sums of trees, shape ``(n, sums)``, and the slack of each sum."""
 
 
+Members = tuple[tuple[Response, slice], ...]
+"""Responses, each to sums of its own."""
+
+
+def _ends(members: Members, sums: Floats, slack: Floats) -> list[Ends]:
+    return [member(sums[:, at], slack[at]) for member, at in members]
+
+
 @dataclass(frozen=True)
 class Sums:
     """The sums themselves, as scores."""
@@ -52,7 +60,7 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Turned:
+class Negated:
     """The scores of the first of two classes: those of the second with their sign changed."""
 
     inner: Response
@@ -88,8 +96,8 @@ class Logistic:
         if sums.shape[1] == 1:
             low, high = expit(self.slope * (sums - slack)), expit(self.slope * (sums + slack))
             return Ends(low, high).both().wider(self.room)
-        found = softmax(self.slope * sums, axis=1)
-        return Ends(found, found).wider(float(self.slope * np.max(slack)) + self.room)
+        shares = softmax(self.slope * sums, axis=1)
+        return Ends(shares, shares).wider(float(self.slope * np.max(slack)) + self.room)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,18 +120,15 @@ class Calibrated:
         at = getattr(self.calibrators[0], "X_thresholds_", None)
         if not isinstance(at, np.ndarray) or at.dtype != np.float64:
             return False
-        found = self.calibrators[0].predict(np.sort(beside(at)))
-        return bool((np.diff(found) >= 0).all())
+        return bool((np.diff(self.calibrators[0].predict(np.sort(adjacent_floats(at)))) >= 0).all())
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:
         """Return the ends; calibrators rise or fall."""
-        inner = self.inner(sums, slack)
         one = len(self.calibrators) == 1
+        columns = [end.T[-1:] if one else end.T for end in self.inner(sums, slack)]
         sides = [
-            np.column_stack(
-                [c.predict(column) for c, column in zip(self.calibrators, end.T[-1:] if one else end.T, strict=True)]
-            )
-            for end in inner
+            np.column_stack([c.predict(column) for c, column in zip(self.calibrators, end, strict=True)])
+            for end in columns
         ]
         room = 0.0 if one and self.rises else ROUNDING
         low, high = np.clip(np.minimum(*sides) - room, 0, 1), np.clip(np.maximum(*sides) + room, 0, 1)
@@ -154,34 +159,33 @@ class Votes:
 class Average:
     """Weighted sums of the members' responses, each to sums of its own."""
 
-    members: tuple[tuple[Response, slice], ...]
+    members: Members
     weights: Floats
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:
         """Return the ends; sums of small whole numbers are not rounded."""
-        found = [member(sums[:, at], slack[at]) for member, at in self.members]
-        low, high = (sum(w * ends[side] for w, ends in zip(self.weights, found, strict=True)) for side in (0, 1))
-        whole = bool((self.weights == np.rint(self.weights)).all() and np.abs(self.weights).sum() < 2**50)
-        ends = Ends(np.asarray(low), np.asarray(high))
+        parts = _ends(self.members, sums, slack)
+        low, high = (sum(w * ends[side] for w, ends in zip(self.weights, parts, strict=True)) for side in (0, 1))
+        total = float(np.abs(self.weights).sum())
+        whole = bool((self.weights == np.rint(self.weights)).all()) and total < 2**50
         exact = whole and all(isinstance(member, Votes) for member, _ in self.members)
-        return ends if exact else ends.wider(ROUNDING * float(np.abs(self.weights).sum()))
+        return Ends(np.asarray(low), np.asarray(high)).wider(0.0 if exact else ROUNDING * total)
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class OneVsRest:
     """Several one-valued responses, each to sums of its own, side by side: the scores of one class against the rest."""
 
-    members: tuple[tuple[Response, slice], ...]
+    members: Members
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:
         """Return the ends of the last value of each."""
-        found = [member(sums[:, at], slack[at]) for member, at in self.members]
-        low, high = (np.column_stack([ends[side][:, -1] for ends in found]) for side in (0, 1))
-        return Ends(low, high)
+        parts = _ends(self.members, sums, slack)
+        return Ends(*(np.column_stack([ends[side][:, -1] for ends in parts]) for side in (0, 1)))
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class OneVsOne:
     """One class against one: votes of all pairs of classes, and their summed confidences to part equal votes.
 
     Members are the confidence that the later class of a pair is meant, the pair's vote, and where its sums stand.
@@ -210,15 +214,15 @@ class Stacked:
     ``weights`` has shape ``(scores, values)``.
     """
 
-    members: tuple[tuple[Response, slice], ...]
+    members: Members
     weights: Floats
     constants: Floats
 
     def __call__(self, sums: Floats, slack: Floats) -> Ends:
         """Return the ends of the scores."""
-        found = [member(sums[:, at], slack[at]) for member, at in self.members]
+        parts = _ends(self.members, sums, slack)
         two = len(self.weights) == 1
-        low, high = (np.hstack([ends[side][:, -1:] if two else ends[side] for ends in found]) for side in (0, 1))
+        low, high = (np.hstack([ends[side][:, -1:] if two else ends[side] for ends in parts]) for side in (0, 1))
         sizes = np.maximum(np.abs(low), np.abs(high))
         size = np.abs(self.weights).T
         room = (high - low) / 2 @ size + ROUNDING * (sizes @ size + np.abs(self.constants))
@@ -226,26 +230,21 @@ class Stacked:
         return Ends(middle - room, middle + room)
 
 
-def largest(ends: Ends) -> tuple[NDArray[np.intp], Bools]:
-    """Return the place of the largest value, the first one of equals, and where it is certain."""
-    places = np.argmax(ends.low + ends.high, axis=1)
-    at = np.arange(len(places)), places
-    rivals = ends.high.copy()
-    rivals[at] = -np.inf
-    exact = (ends.low == ends.high).all(axis=1)
-    return places, np.asarray(exact | (ends.low[at] > rivals.max(axis=1)))
-
-
 @dataclass(frozen=True, eq=False)
 class Largest:
-    """The label of the largest value of a response."""
+    """The label of the largest value of a response, the first one of equals."""
 
     response: Response
     slack: Floats
 
     def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
-        """Return the places of labels, and where they are clear."""
-        return largest(self.response(sums, self.slack))
+        """Return the places of labels, and where they are certain."""
+        low, high = self.response(sums, self.slack)
+        places = np.argmax(low + high, axis=1)
+        at = np.arange(len(places)), places
+        rivals = high.copy()
+        rivals[at] = -np.inf
+        return places, np.asarray((low == high).all(axis=1) | (low[at] > rivals.max(axis=1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +260,8 @@ class AtLeast:
     def __call__(self, sums: Floats) -> tuple[NDArray[np.intp], Bools]:
         """Return the places of labels, and where they are clear."""
         low, high = (end[:, self.column] for end in self.response(sums, self.slack))
-        return np.where(low + high >= 2 * self.level, *self.places[::-1]), np.asarray(
-            (low > self.level) | (high < self.level)
-        )
+        clear = (low > self.level) | (high < self.level)
+        return np.where(low + high >= 2 * self.level, *self.places[::-1]), np.asarray(clear)
 
 
 def slices(widths: Sequence[int]) -> list[slice]:

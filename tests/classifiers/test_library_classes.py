@@ -30,16 +30,14 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.classifier import Classifier, as_classifier
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.networks import network_model
-from epsworth.classifiers.reading import unlike
-from epsworth.classifiers.trees import tree_model
+from epsworth.classifiers.reading import library_class, unlike
+from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.propagation import bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
 from epsworth.utility.radius.question import ask as ask_radius
-from readings import said
+from readings import said, tree_model
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 2: (1, 7)}
@@ -111,9 +109,9 @@ def test_a_subclass_that_predicts_by_itself_is_a_black_box(name):
     assert len(readers(fitted(name))) >= 2  # an engine's and the radius'
     model = of_class(name, {"predict": lambda self, records: Upside.predict(self, records)})
     for other in (of_class(name, {}, bases=(Upside,)), of_class(name, {"predict": fitted(name).predict})):
-        assert kind_of(other) is None
+        assert library_class(other) is None
         assert readers(other) == []
-    assert kind_of(model) is None
+    assert library_class(model) is None
 
 
 @every_model
@@ -140,7 +138,7 @@ def test_a_model_with_a_method_put_in_the_place_of_its_own_is_a_black_box(name):
     ],
 )
 def test_whatever_predict_goes_through_must_be_the_librarys(name, body):
-    assert kind_of(of_class(name, body)) is None
+    assert library_class(of_class(name, body)) is None
 
 
 def test_a_property_that_stands_before_a_fitted_attribute_makes_a_black_box():
@@ -148,7 +146,7 @@ def test_a_property_that_stands_before_a_fitted_attribute_makes_a_black_box():
     model = of_class("logistic", {"coef_": property(lambda self: self.kept, lambda self, value: None)})
     model.kept = model.__dict__.pop("coef_")
     assert model.predict(IRIS[:1]).tolist() == fitted("logistic").predict(IRIS[:1]).tolist()
-    assert kind_of(model) is None
+    assert library_class(model) is None
 
 
 @pytest.mark.parametrize("name", ["logistic", "forest", "naive bayes", "network"])
@@ -173,7 +171,7 @@ def test_classes_of_the_same_name_from_elsewhere_are_not_taken_for_the_librarys(
 
         decision_function = predict
 
-    assert kind_of(RandomForestClassifier("x", lambda records: records)) is None
+    assert library_class(RandomForestClassifier("x", lambda records: records)) is None
     assert readers(LogisticRegression()) == []
 
 
@@ -352,4 +350,4 @@ def test_estimators_are_asked_twice_as_functions_are(by):
 
 
 def test_network_models_say_why_they_are_not_read():
-    assert "is not a network" in said(network_model, of_class("network", {"predict": lambda self, X: X}))
+    assert "is not a network" in said(read_network, of_class("network", {"predict": lambda self, X: X}))

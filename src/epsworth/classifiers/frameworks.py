@@ -1,6 +1,8 @@
-"""PyTorch modules: answering records, and what can be seen inside ``nn.Sequential``.
+"""Networks of PyTorch, Keras and skorch: how they answer, and the layers of ``nn.Sequential``.
 
-PyTorch is never imported here: whoever has a module has imported it.
+None of these libraries is imported: whoever has a network has imported its library.  A Keras model's last layer says
+what its outputs mean: a softmax over several, or several logits, name the largest; one sigmoid is compared with 1/2.
+Anything else is refused: nothing says which score is which label.
 """
 
 from __future__ import annotations
@@ -15,23 +17,30 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.classifiers.answers import ClassifierError
-from epsworth.classifiers.genuine import kind_of
-from epsworth.classifiers.layers import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.networks import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
+from epsworth.classifiers.reading import Predict, Unsupported, library_class
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
+RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal.")  # in names of operations that draw, or may
 PROBES = 64  # records, and random ones, at which a single output must be seen on both sides of 0
 SCALES = (1.0, -1.0, 10.0, -10.0, 1e3, -1e3)
 
 
+def _is_instance(model: Any, library: str, *path: str) -> bool:
+    """Tell whether a model is of a class of a library, which need not be there."""
+    part: Any = sys.modules.get(library)
+    for name in path:
+        part = getattr(part, name, None)
+    return isinstance(part, type) and isinstance(model, part)
+
+
 def is_module(model: Any) -> bool:
     """Tell whether a model is a ``torch.nn.Module``."""
-    torch: Any = sys.modules.get("torch")
-    return hasattr(torch, "nn") and isinstance(model, torch.nn.Module)
+    return _is_instance(model, "torch", "nn", "Module")
 
 
 @dataclass(eq=False)
-class Answering:
+class TorchPredict:
     """Records -> labels by a module's logits, in the precision of its parameters and where they are.
 
     A single output is taken for a logit once it was seen below 0 and above 0 (``is_logit``), on records or far from
@@ -70,22 +79,19 @@ class Answering:
         if self.is_logit or outputs.shape[1:] not in ((), (1,)) or not len(records):
             return
         if not ends_linearly(self.model):
-            self._sees(outputs)
+            self._widen(outputs)
             self._look_elsewhere(records)
             if not self.low < 0 < self.high:
-                raise self._one_sided()
+                what = f"are never {'below' if self.low >= 0 else 'above'} 0"
+                if self.low >= 0 and self.high <= 1:
+                    what = "all lie between 0 and 1, as behind torch.sigmoid"
+                raise ClassifierError(
+                    f"the module's outputs {what}, so they look like scores; return the logits, or give a function of "
+                    "records such as lambda records: probability(records) > 0.5"
+                )
         self.is_logit = True
 
-    def _one_sided(self) -> ClassifierError:
-        what = f"are never {'below' if self.low >= 0 else 'above'} 0"
-        if self.low >= 0 and self.high <= 1:
-            what = "all lie between 0 and 1, as behind torch.sigmoid"
-        return ClassifierError(
-            f"the module's outputs {what}, so they look like scores; return the logits, or give a function of records "
-            "such as lambda records: probability(records) > 0.5"
-        )
-
-    def _sees(self, outputs: Any) -> None:
+    def _widen(self, outputs: Any) -> None:
         self.low, self.high = min(self.low, float(outputs.min())), max(self.high, float(outputs.max()))
 
     def _outputs(self, records: Floats) -> Any:
@@ -103,7 +109,7 @@ class Answering:
             if self.low < 0 < self.high:
                 return
             try:
-                self._sees(self._outputs(scale * far))
+                self._widen(self._outputs(scale * far))
             except Exception:
                 continue
 
@@ -111,16 +117,13 @@ class Answering:
 def check_module(module: Any) -> None:
     """Refuse a module whose answers are random, or are not logits."""
     torch: Any = sys.modules["torch"]
-    name = type(module).__name__
+    name, normalising = type(module).__name__, torch.nn.modules.batchnorm._BatchNorm
     if any(part.training for part in module.modules()):
         raise ValueError(
             f"the module {name} is in training mode, in which dropout and batch normalisation make it random; "
             "call .eval() on it first"
         )
-    if any(
-        isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is None
-        for part in module.modules()
-    ):
+    if any(isinstance(part, normalising) and part.running_mean is None for part in module.modules()):
         raise ValueError(
             f"the module {name} normalises by the batch, so that a label depends on the other records; "
             "keep running statistics"
@@ -149,24 +152,23 @@ def _softmaxes() -> tuple[Any, ...]:
 def ends_linearly(module: Any) -> bool:
     """Tell whether a module's outputs are those of a linear layer: logits, whatever their range."""
     torch: Any = sys.modules["torch"]
-    parts = _parts(module)
-    linear = bool(parts) and type(parts[-1]) is torch.nn.Linear
-    return linear and not _hooked(parts[-1]) and not _hooked_everywhere()
+    *_, last = [None, *_parts(module)]
+    return type(last) is torch.nn.Linear and not _hooked(last) and not _hooked_everywhere()
 
 
 def known_shape(module: Any) -> tuple[int | None, tuple[int, ...] | None]:
     """Return how many features a sequence of layers takes and the labels that it can give, where they are plain."""
     try:
-        found = module_network(module)
+        network = module_network(module)
     except Unsupported:
         return None, None
-    return found.affine[0].weights.shape[1], tuple(found.classes.tolist())
+    return network.affine[0].weights.shape[1], tuple(network.classes.tolist())
 
 
 def module_network(module: Any) -> Network:
     """Return the inside of an ``nn.Sequential`` of linear layers and activations, or why there is none."""
     torch: Any = sys.modules["torch"]
-    if kind_of(module) != "Sequential" or type(module) is not torch.nn.Sequential or _hooked(module):
+    if library_class(module) != "Sequential" or type(module) is not torch.nn.Sequential or _hooked(module):
         raise Unsupported(
             f"the module {type(module).__name__} is not a torch.nn.Sequential, or answers by code of its own"
         )
@@ -179,12 +181,7 @@ def module_network(module: Any) -> Network:
     parts = _parts(module)
     softmax = bool(parts) and type(parts[-1]) in _softmaxes() and parts[-1].dim in (1, -1)
     parts = parts[:-1] if softmax else parts  # moves no label of several outputs
-    steps: list[Affine | Activation] = []
-    for part in parts:
-        step = _step(part)
-        if step is None:
-            raise Unsupported(f"its layer {type(part).__name__} is not supported")
-        steps.append(step)
+    steps = [_layer(part) for part in parts]
     outputs = len(steps[-1].biases) if steps and isinstance(steps[-1], Affine) else 0
     if softmax and outputs < 2:
         raise Unsupported("its softmax over one output is always the same")
@@ -213,7 +210,7 @@ def _parts(module: Any) -> list[Any]:
 def _hooked(part: Any) -> bool:
     """Tell whether a module computes by more, or other code, than its class's ``forward``."""
     compiled = getattr(part, "_compiled_call_impl", None) is not None
-    return bool(part._forward_hooks or part._forward_pre_hooks or compiled or kind_of(part) is None)
+    return bool(part._forward_hooks or part._forward_pre_hooks or compiled or library_class(part) is None)
 
 
 def _hooked_everywhere() -> bool:
@@ -222,11 +219,11 @@ def _hooked_everywhere() -> bool:
     return bool(every._global_forward_hooks or every._global_forward_pre_hooks)
 
 
-def _step(part: Any) -> Affine | Activation | None:
+def _layer(part: Any) -> Affine | Activation:
     nn: Any = sys.modules["torch"].nn
-    kind = type(part)
+    kind, unsupported = type(part), Unsupported(f"its layer {type(part).__name__} is not supported")
     if _hooked(part):
-        return None
+        raise unsupported
     if kind is nn.Linear:
         weights = _array(part.weight)
         return Affine.of(weights, np.zeros(len(weights)) if part.bias is None else _array(part.bias))
@@ -236,11 +233,121 @@ def _step(part: Any) -> Affine | Activation | None:
         shift = np.zeros_like(spread) if part.bias is None else _array(part.bias)
         centre = scale * _array(part.running_mean)
         return Affine.per_column(scale, shift - centre, np.abs(shift) + np.abs(centre))
-    if kind is nn.LeakyReLU:
-        return Rectifier(part.negative_slope) if 0 <= part.negative_slope <= 1 else None
+    if kind is nn.LeakyReLU and 0 <= part.negative_slope <= 1:
+        return Rectifier(part.negative_slope)
     plain: dict[Any, Activation] = {nn.ReLU: Rectifier(), nn.Tanh: TANH, nn.Sigmoid: LOGISTIC}
-    return plain.get(kind)
+    if kind not in plain:
+        raise unsupported
+    return plain[kind]
 
 
 def _array(tensor: Any) -> Any:
     return np.asarray(tensor.detach().cpu().numpy(), dtype=np.float64)
+
+
+def is_keras(model: Any) -> bool:
+    """Tell whether a model is a ``keras.Model``, whatever it runs on."""
+    return _is_instance(model, "keras", "Model")
+
+
+def is_exported(model: Any) -> bool:
+    """Tell whether a model is a program that ``torch.export`` made."""
+    return _is_instance(model, "torch", "export", "ExportedProgram")
+
+
+def exported_answer(program: Any) -> TorchPredict:
+    """Return the function that answers by a program's logits, as a module's; refuse one that was exported training."""
+    for node in program.graph.nodes:
+        name = str(node.target)
+        training = any(one is True for one in node.args) and ("dropout" in name or "batch_norm" in name)
+        if training or any(word in name for word in RANDOM if word != "dropout"):
+            raise ValueError(
+                f"the exported program draws or normalises by the batch in {name}, so that its answers are not those "
+                "of a function of the record; call .eval() on the module before torch.export"
+            )
+    return TorchPredict(program.module())
+
+
+@dataclass(frozen=True, eq=False)
+class KerasPredict(Predict):
+    """Records -> labels by a Keras model's outputs, outside of training."""
+
+    sigmoid: bool = False
+
+    def __call__(self, records: Any) -> Any:
+        """Return the place of the largest output, or whether the one probability exceeds 1/2."""
+        keras: Any = sys.modules["keras"]
+        outputs = self.model(np.array(records, dtype=np.float32), training=False)
+        scores = np.asarray(keras.ops.convert_to_numpy(outputs))
+        if scores.ndim != 2 or len(scores) != len(records):
+            raise ClassifierError(
+                f"the Keras model answered {len(records)} records with outputs of shape {scores.shape}"
+            )
+        if np.isnan(scores).any():
+            raise ClassifierError("an output of the Keras model is NaN")
+        return (scores[:, 0] > 0.5).astype(np.int64) if self.sigmoid else scores.argmax(axis=1)
+
+
+def keras_answer(model: Any) -> tuple[KerasPredict, int | None, int]:
+    """Return the function that answers with a model's labels, and how many features and labels there are."""
+    shape = model.output_shape if model.built else None
+    if not isinstance(shape, tuple) or len(shape) != 2 or not isinstance(shape[1], int):
+        raise ValueError(
+            f"the Keras model has outputs of shape {shape}; it must have one row of probabilities or logits per record"
+        )
+    ends, width = _last_activation(model), shape[1]
+    if width == 1 and ends != "sigmoid":
+        raise ValueError(
+            f"the Keras model has one output behind the activation {ends!r}, and nothing says which of its values is "
+            "which label; end it in a sigmoid, or give a function such as lambda records: model(records)[:, 0] > 0"
+        )
+    if width > 1 and ends not in ("softmax", "linear"):
+        raise ValueError(
+            f"the Keras model has {width} outputs behind the activation {ends!r}, which do not compete for one label; "
+            "end it in a softmax or in logits, or give a function from records to labels"
+        )
+    given = getattr(model, "input_shape", None)
+    features = given[1] if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int) else None
+    return KerasPredict(model, width == 1), features, max(2, width)
+
+
+def _last_activation(model: Any) -> str:
+    """Return the name of the activation that a model's outputs come from; "unknown" where it does not say."""
+    keras: Any = sys.modules["keras"]
+    layer = getattr(getattr(model.outputs[0], "_keras_history", None), "operation", None)
+    if layer is None or len(model.outputs) != 1:
+        return "unknown"
+    if type(layer) is keras.layers.Softmax and layer.axis in (-1, 1):
+        return "softmax"
+    if type(layer) in (keras.layers.Dense, keras.layers.Activation):
+        return str(getattr(layer.activation, "__name__", "unknown"))
+    return "unknown"
+
+
+def is_skorch(model: Any) -> bool:
+    """Tell whether a model is a classifier of skorch."""
+    names = ("NeuralNetClassifier", "NeuralNetBinaryClassifier")
+    return any(_is_instance(model, "skorch", name) for name in names)
+
+
+def argmax_module(net: Any) -> Any:
+    """Return the module of a skorch net whose label is the place of its largest output; None for other nets."""
+    skorch: Any = sys.modules["skorch"]
+    module = getattr(net, "module_", None)
+    plain = type(net) is skorch.NeuralNetClassifier and not {"predict", "predict_proba", "infer"} & set(vars(net))
+    if not plain or net.predict_nonlinearity not in ("auto", None) or not is_module(module):
+        return None
+    evaluated: Any = module
+    return evaluated.eval()  # which asking it does, too
+
+
+@dataclass(frozen=True, eq=False)
+class SkorchPredict(Predict):
+    """Ask a net's own ``predict``, in the precision of its module."""
+
+    def __call__(self, records: Any) -> Any:
+        """Return what the net predicts."""
+        torch: Any = sys.modules["torch"]
+        like = next(self.model.module_.parameters(), torch.empty(0))
+        kind = np.float64 if like.dtype == torch.float64 else np.float32
+        return np.asarray(self.model.predict(np.array(records, dtype=kind)))
