@@ -23,7 +23,7 @@ from epsworth.bounds import Risk
 from epsworth.utility.engines import table
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
-from epsworth.utility.engines.plan import methods
+from epsworth.utility.engines.table import methods
 from epsworth.utility.question import Question, ask
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too

@@ -189,7 +189,7 @@ def tables_leave_nothing_to_sampling(original):
 
 
 @mutant(
-    "epsworth.utility.engines.tally.Tally.look",
+    "epsworth.utility.engines.draws.Tally.look",
     claim="whoever stops when it looks best is wrong no more often than was asked for",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
@@ -252,7 +252,7 @@ def analysed_one_input_lower(original):
 
 
 @mutant(
-    "epsworth.utility.engines.windows.ROUNDING",
+    "epsworth.utility.engines.closed_forms.ROUNDING",
     claim="closed forms of sums of noise hold the truth",
     test=f"{OUTWARD}::test_sums_of_shares_allow_for_their_own_rounding",
 )

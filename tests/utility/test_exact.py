@@ -368,10 +368,10 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
         "domain": RANGES,
     }
     direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_AT_ONCE", 1)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_CELLS", 1)
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_CELLS", 1)
     for work in (32, 1_000):
-        monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", work)
+        monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_WORK", work)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
         assert (found.method == "branch_and_bound").all()
         assert (found.lower <= direct.upper).all()

@@ -17,9 +17,9 @@ from sklearn.svm import LinearSVC
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines import linear
+from epsworth.utility.engines.closed_forms import closed_form
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, laplace_sum, transform_error
-from epsworth.utility.engines.windows import closed_form
 from epsworth.utility.question import ask
 
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
-from epsworth.utility.engines.totals import Histogram, Totals
+from epsworth.utility.engines.pieces import Histogram, Totals
 
 RNG = np.random.default_rng(0)
 MANY = RNG.random((40, 4))

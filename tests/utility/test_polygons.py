@@ -13,10 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.lattice import Lattice
-from epsworth.utility.engines.linear import Comparison
+from epsworth.utility.engines.closed_forms import closed_form
+from epsworth.utility.engines.linear import Comparison, Lattice
 from epsworth.utility.engines.polygons import HalfPlanes, Polygons, area, half_planes, mixed_areas, slabs
-from epsworth.utility.engines.windows import closed_form
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

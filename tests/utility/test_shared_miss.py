@@ -57,7 +57,7 @@ def spent(monkeypatch):
     monkeypatch.setattr(bounds, "draws_needed", planning)
     monkeypatch.setattr(Risk, "interval", idle)
     monkeypatch.setattr(rays, "Cumulated", Noted)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", 0)  # nearly everything is drawn
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_WORK", 0)  # nearly everything is drawn
     return found
 
 

@@ -28,7 +28,7 @@ from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity, averages
 from epsworth.utility.engines.coin import with_coin
 from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, part_file, read_piece
-from epsworth.utility.engines.totals import Histogram, Totals
+from epsworth.utility.engines.pieces import Histogram, Totals
 from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import long_columns, promises, view_of

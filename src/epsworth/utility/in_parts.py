@@ -28,7 +28,7 @@ from epsworth.utility.engines.coin import revealing
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, PieceFolder, check_folder
 from epsworth.utility.engines.pieces import Work, piece_size
-from epsworth.utility.engines.plan import Method
+from epsworth.utility.engines.table import Method
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.policies import ask_about
 from epsworth.utility.question import Question, ask

@@ -30,8 +30,8 @@ from epsworth.utility.engines.checkpoint import Checkpoint, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
 from epsworth.utility.engines.pieces import WHOLE, Work, piece_size
-from epsworth.utility.engines.plan import Method, known, methods
 from epsworth.utility.engines.sampled import Over
+from epsworth.utility.engines.table import Method, known, methods
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.policies import ask_about
 from epsworth.utility.quantities import Bounds

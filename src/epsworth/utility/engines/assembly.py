@@ -22,8 +22,8 @@ from epsworth.utility.engines.contradictions import check_possible
 from epsworth.utility.engines.engine import Answer, Engine, Settings
 from epsworth.utility.engines.mixture import Mixture
 from epsworth.utility.engines.pieces import WHOLE, Work, bounded
-from epsworth.utility.engines.plan import Method, Part, plan
 from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
+from epsworth.utility.engines.table import Method, Part, plan
 from epsworth.utility.pace import Pace
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question

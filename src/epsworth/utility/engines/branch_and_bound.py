@@ -11,20 +11,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
-from epsworth.records import Indices
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
-from epsworth.utility.engines.verdicts import Boxes, Verdict
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
@@ -52,94 +50,6 @@ class Undecided(Protocol):
     def error(self) -> float: ...  # noqa: D102
     @property
     def queries(self) -> int: ...  # noqa: D102
-
-
-@dataclass(eq=False)
-class Region:
-    """What is known about one record: masses decided per point (mechanism x epsilon), and undecided boxes.
-
-    ``low`` and ``high`` have shape ``(boxes, s)``, ``mass`` has ``(boxes, points)``; ``final`` boxes cannot be cut.
-    """
-
-    agrees: Floats
-    differs: Floats
-    low: Floats
-    high: Floats
-    mass: Floats
-    final: Bools
-    looked: int = field(default=0)
-    queries: int = field(default=0)
-
-    @property
-    def error(self) -> float:
-        """How far a sum of their masses may be off: each look cut one side, which had at most four edges before."""
-        return mass_error(self.looked + 4 * self.low.shape[1])
-
-    def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
-        """Count the boxes that a look decided, and put halves in the place of the others."""
-        self.looked += len(at)
-        self.agrees += self.mass[at[verdict.sure]].sum(axis=0)
-        self.differs += self.mass[at[verdict.never]].sum(axis=0)
-        open_ = ~(verdict.sure | verdict.never)
-        self.final[at[open_ & (verdict.axis < 0)]] = True
-        halved = open_ & (verdict.axis >= 0)
-        low, high = halves(self.low[at[halved]], self.high[at[halved]], verdict.axis[halved], verdict.cut[halved])
-        gone = np.zeros(len(self.mass), dtype=bool)
-        gone[at[~open_ | halved]] = True
-        masses = mass(low, high)
-        some = (masses > 0).any(axis=1)
-        self.low = np.concatenate([self.low[~gone], low[some]])
-        self.high = np.concatenate([self.high[~gone], high[some]])
-        self.mass = np.concatenate([self.mass[~gone], masses[some]])
-        self.final = np.concatenate([self.final[~gone], np.zeros(some.sum(), dtype=bool)])
-
-
-def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None) -> Region:
-    """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
-
-    Parameters
-    ----------
-    mass : callable
-        Boxes -> their masses, shape ``(boxes, points)``.
-    label : int
-        Index of the class that must stay.
-    check : callable
-        Raises Stopped where no more looks are to be made: what is not decided then stays so.
-    """
-    low, high = boxes.start()
-    masses = mass(low, high)
-    points = masses.shape[1]
-    region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool))
-    while region.looked < boxes.most and region.mass.sum(axis=0).max() > enough:
-        waiting = np.flatnonzero(~region.final)
-        try:
-            check()
-        except Stopped:
-            break
-        if not waiting.size:
-            break  # only boxes that the classifier alone could decide
-        many = min(max(boxes.together, waiting.size // 8), boxes.most - region.looked)
-        heaviest = waiting[np.argsort(-region.mass[waiting].max(axis=1), kind="stable")[:many]]
-        region.settle(heaviest, boxes.look(region.low[heaviest], region.high[heaviest], label), mass)
-    return region
-
-
-def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
-    """Cut every box across an axis of its own."""
-    rows = np.arange(len(low))
-    left_high, right_low = high.copy(), low.copy()
-    left_high[rows, axis], right_low[rows, axis] = cut, cut
-    return np.concatenate([low, right_low]), np.concatenate([left_high, high])
-
-
-def mass_of_boxes(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
-    """Return the masses of boxes, shape ``(boxes, points)``; each edge is evaluated once."""
-    masses: Floats = np.ones((len(low), question.shape[0] * question.shape[1]))
-    for j, x in enumerate(question.unit[record]):
-        edges, at = np.unique(np.concatenate([low[:, j], high[:, j]]), return_inverse=True)
-        cumulated = np.concatenate([laws.below(m, j, x, edges) for m in range(question.shape[0])]).T
-        masses *= np.maximum(cumulated[at[len(low) :]] - cumulated[at[: len(low)]], 0.0)
-    return masses
 
 
 def enough(settings: Settings) -> float:

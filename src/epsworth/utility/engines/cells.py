@@ -41,10 +41,10 @@ from epsworth.utility.engines.contraction import (
     within,
 )
 from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
-from epsworth.utility.engines.flips import Flips, Masses
+from epsworth.utility.engines.loops import worth_compiling
 from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
-from epsworth.utility.engines.row_sweep import Boxes, Changes, changes, settled, table, worth_compiling
+from epsworth.utility.engines.sweep import Boxes, Changes, Flips, Masses, changes, settled, table
 from epsworth.utility.engines.votes import NEAR, States, Votes
 from epsworth.utility.question import Question
 

@@ -20,7 +20,7 @@ from epsworth.classifiers.flat import LEAF, TreeModel
 from epsworth.classifiers.preprocessing import Through
 from epsworth.records import Indices
 from epsworth.search import last_passing_by_many
-from epsworth.utility.engines.row_sweep import compiled
+from epsworth.utility.engines.loops import compiled
 
 TOGETHER = 2_048  # values that are handed on at once to locate thresholds
 MOST_WAYS = 63
@@ -128,7 +128,7 @@ class Sweep:
         Parameters
         ----------
         fast : bool
-            Walk by compiled loops (`row_sweep.compiled`), if they are there: the same leaves, in any order of nodes.
+            Walk by compiled loops (`loops.compiled`), if they are there: the same leaves, in any order of nodes.
         """
         if fast and (loops := compiled()) is not None:
             ends = np.array([len(edges) for edges in self.edges])

@@ -26,9 +26,8 @@ from epsworth.laws import uniforms
 from epsworth.rounding import float_below
 from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.checkpoint import Kept
+from epsworth.utility.engines.draws import Sampler, Sink, Tally, Task
 from epsworth.utility.engines.engine import Answer, Engine, Obstacle, Progress, Settings, kinds
-from epsworth.utility.engines.sampler import Sampler, Sink, Task
-from epsworth.utility.engines.tally import Tally
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
