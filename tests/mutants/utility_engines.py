@@ -180,7 +180,7 @@ def rows_are_not_asked_alone(original):
 
 
 @mutant(
-    "epsworth.utility.engines.cells.CellTables.hands_over",
+    "epsworth.utility.engines.cells.CellTables.can_fall_back",
     claim="an engine that may hand over to sampling leaves it a share of the miss",
     test=f"{SHARED}::test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share",
 )

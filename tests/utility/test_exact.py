@@ -28,8 +28,8 @@ from epsworth.classifiers.trees import tree_model
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
-from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.results import _mixed
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from epsworth.utility.question import ask
 from strategies import CONTINUOUS, sparing

@@ -235,13 +235,13 @@ def test_a_stopped_run_goes_on_to_the_bit(tmp_path):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tree_boxes, "MOST_WORK", 500)
         patched.setattr(tree_boxes, "MOST_AT_ONCE", 1)
-        whole = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "whole.npz", **given)
+        whole = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "whole", **given)
         assert whole.confidence < 1
         early = ew.stability(
-            model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run.npz", watch=lambda now: now.done > 0.6, **given
+            model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run", watch=lambda now: now.done > 0.6, **given
         )
         assert early.stopped
-        again = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run.npz", **given)
+        again = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run", **given)
     np.testing.assert_array_equal(again.lower, whole.lower)
     np.testing.assert_array_equal(again.upper, whole.upper)
     assert (early.lower <= whole.upper).all()

@@ -21,13 +21,13 @@ from epsworth.release import Policy
 from epsworth.release.given import as_policy
 from epsworth.results import json_form
 from epsworth.space import Ranges
-from epsworth.utility.curve_parts import CurveParts, Source
-from epsworth.utility.engines.assembly import READ, Answered, promised, run, what_is_known
-from epsworth.utility.engines.checkpoint import OWNER_ONLY, described
-from epsworth.utility.engines.coin import revealing
+from epsworth.utility.curve_parts import LABELS, RESULT, RIGHT, CurveParts, Source
+from epsworth.utility.engines.checkpoint import OWNER_ONLY, Checkpoint, check_folder
+from epsworth.utility.engines.digests import described
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, PieceFolder, check_folder
 from epsworth.utility.engines.pieces import Work, piece_size
+from epsworth.utility.engines.results import Answered, promised, revealing
+from epsworth.utility.engines.run import READ, run
 from epsworth.utility.engines.table import Method
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.policies import ask_about
@@ -98,7 +98,7 @@ policy, progress, seconds, watch, n_jobs
     pace.progress(READ / 2)
     told = {"method": method, "over": "records", "confidence": confidence, "tolerance": tolerance, "at_least": at_least}
     asked, n = described(question, **told), len(question.records)
-    pieces = PieceFolder(folder, asked, n, piece_size(n, n_jobs), random)
+    pieces = Checkpoint(folder, asked, n, piece_size(n, n_jobs), random)
     _write_labels(pieces, question)
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
     answered, _ = run(question, method, settings, "records", pace, work=Work(n_jobs, pieces, filed=True))
@@ -131,7 +131,7 @@ def _question(given: Mapping[str, Any]) -> Question:
     return question
 
 
-def _write_labels(pieces: PieceFolder, question: Question) -> None:
+def _write_labels(pieces: Checkpoint, question: Question) -> None:
     """Keep what parts need of the records beside the bounds: labels, and whether these are the true ones."""
     held = {LABELS: _plain(question.labels)}
     if question.y is not None:
@@ -148,10 +148,7 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
     return plain
 
 
-def _parts_of(
-    pieces: PieceFolder, question: Question, answered: Answered, settings: Settings, pace: Pace
-) -> CurveParts:
-    found = what_is_known(question, answered)
+def _parts_of(pieces: Checkpoint, question: Question, answered: Answered, settings: Settings, pace: Pace) -> CurveParts:
     parts = CurveParts(
         folder=pieces.path,
         records=len(question.records),
@@ -161,7 +158,7 @@ def _parts_of(
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
         with_accuracy=question.y is not None,
-        **promised(question, answered, found, settings, pace),
+        **promised(question, answered, settings, pace),
     )
     return replace(parts, notes=(*parts.notes, *_ending(parts, pace)))
 

@@ -14,22 +14,22 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
-from epsworth.files import check_writable, file_named
 from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
 from epsworth.numerals import share, short
-from epsworth.parallel import alone, check_n_jobs
+from epsworth.parallel import check_n_jobs
 from epsworth.release import Policy
 from epsworth.release.given import as_policy
 from epsworth.rounding import float_below
 from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.assembly import READ, assemble, curves_of, run
-from epsworth.utility.engines.checkpoint import Checkpoint, described
+from epsworth.utility.engines.checkpoint import Checkpoint, check_folder
+from epsworth.utility.engines.digests import described
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
-from epsworth.utility.engines.pieces import WHOLE, Work, piece_size
+from epsworth.utility.engines.pieces import Work, piece_size
+from epsworth.utility.engines.results import assemble, curves_of
+from epsworth.utility.engines.run import READ, average_comes_first, run
 from epsworth.utility.engines.sampled import Over
 from epsworth.utility.engines.table import Method, known, methods
 from epsworth.utility.pace import Pace, Watch, check_seconds
@@ -148,8 +148,8 @@ def stability(
         Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
         not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Of all mechanisms for
         which anything is drawn the *average* over the records then comes first, by one interval per mechanism and
-        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``, a
-        folder for a checkpoint, or a run that began without a deadline.  Everything counts from the call on; looking
+        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``,
+        or where a checkpoint is of a run that began without a deadline.  Everything counts from the call on; looking
         into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
         quarter of a second, or twice what a query costs whatever its size).
     watch : callable, optional
@@ -157,10 +157,10 @@ def stability(
         returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
         deadline too, the first averages are there within seconds.
     checkpoint : path, optional
-        A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
-        there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
-        question.  It is computed from raw data: keep it as you keep the table.  Where there are workers, or the path is
-        a folder, it is a folder with a file for every piece that is done; any number of workers goes on from it.
+        A folder that the run is kept in: a file for every piece of the records that is done, and what the others have,
+        every half minute and whenever the run ends, by an exception too.  Where the folder is there, the run goes on
+        from it, with any number of workers, to the bounds it would have had without a break.  It must belong to the
+        same question.  It is computed from raw data: keep it as you keep the table.
     n_jobs : int, optional
         Workers that share the records, piece by piece; -1 for all cores.  None leaves it to ``joblib.parallel_config``,
         by default this process alone.  The bounds are the same to the last bit, whoever does which piece; ``queries``
@@ -199,7 +199,7 @@ def stability(
     check_options(method, confidence, tolerance, over, at_least)
     check_n_jobs(n_jobs)
     if checkpoint is not None:
-        _check_place(checkpoint, n_jobs)
+        check_folder(checkpoint)
     random, apart = generator(rng), Asked.of(mechanisms)
     settings = Settings(Risk.of(confidence), tolerance, at_least, random, pace.progress)
     how = _How(method, over, confidence, settings, pace, checkpoint, n_jobs)
@@ -246,15 +246,13 @@ class _How:
         """Run the engines, in a run that is kept where that is wished."""
         settings, pace = self.settings, self.pace
         pace.progress(READ / 2)
-        if self.checkpoint is None:
-            answered, chosen = run(question, self.method, settings, self.over, pace, work=Work(self.n_jobs))
-        else:
-            asked = described(
-                question, method=self.method, over=self.over, confidence=self.confidence,
-                tolerance=settings.tolerance, at_least=settings.at_least,
-            )  # fmt: skip
-            with _kept_in(self.checkpoint, asked, question, settings.rng, self.n_jobs) as (kept, work):
-                answered, chosen = run(question, self.method, settings, self.over, pace, kept, work)
+        asked = {} if self.checkpoint is None else described(
+            question, method=self.method, over=self.over, confidence=self.confidence,
+            tolerance=settings.tolerance, at_least=settings.at_least,
+        )  # fmt: skip
+        first = average_comes_first(question, self.over, pace)
+        with _work(self.checkpoint, asked, question, settings.rng, self.n_jobs, average_first=first) as work:
+            answered, chosen = run(question, self.method, settings, self.over, pace, work)
         return curves_of(question, answered, assemble(question, answered), chosen, settings, pace)
 
     def under(self, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Curves:
@@ -276,30 +274,18 @@ def _apart(rng: np.random.Generator) -> np.random.Generator:
     return np.random.default_rng(copy.deepcopy(rng).integers(1 << 62))
 
 
-def _check_place(checkpoint: str | Path, n_jobs: int | None) -> None:
-    """Refuse, before any work, what cannot be a checkpoint: a file for this process alone, a folder for workers."""
-    path = file_named(checkpoint, "checkpoint")
-    if path.is_dir() or not (path.exists() or alone(n_jobs)):
-        check_folder(path)
-    elif alone(n_jobs):
-        check_writable(path)
-    else:
-        raise ValueError(f"checkpoint {path}: is the file of one process; go on without n_jobs, or give a folder")
-
-
 @contextmanager
-def _kept_in(
-    checkpoint: str | Path, asked: Mapping[str, str], question: Question, rng: np.random.Generator, n_jobs: int | None
-) -> Iterator[tuple[Checkpoint, Work]]:
-    """Yield where a run is kept: in one file, or in a folder, with a file for what is not cut."""
-    path, n = Path(checkpoint), len(question.records)
-    if alone(n_jobs) and not path.is_dir():
-        with Checkpoint(path, asked, rng) as kept:
-            yield kept, WHOLE
+def _work(
+    checkpoint: str | Path | None, asked: Mapping[str, str], question: Question, rng: np.random.Generator,
+    n_jobs: int | None, *, average_first: bool,
+) -> Iterator[Work]:  # fmt: skip
+    """Yield who does the work, and the folder in which the run is kept, where that is wished."""
+    if checkpoint is None:
+        yield Work(n_jobs)
         return
-    folder = PieceFolder(path, asked, n, piece_size(n, n_jobs), rng)
-    with Checkpoint(folder.path / UNCUT, asked, rng, even_if_empty=False) as kept:
-        yield kept, Work(n_jobs, folder)
+    n = len(question.records)
+    with Checkpoint(checkpoint, asked, n, piece_size(n, n_jobs), rng, average_first=average_first) as folder:
+        yield Work(n_jobs, folder)
 
 
 def answer_question(
@@ -315,12 +301,9 @@ def answer_question(
 ) -> tuple[Bounds, float]:
     """Return the bounds on stability and what they spent of 1 - confidence, for questions that were built by hand."""
     settings = Settings(Risk.of(confidence), tolerance, None, rng, progress)
-    if checkpoint is None:
-        answered, _ = run(question, method, settings, "auto", work=Work(n_jobs))
-    else:
-        asked = described(question, method=method, confidence=confidence, tolerance=tolerance)
-        with _kept_in(checkpoint, asked, question, rng, n_jobs) as (kept, work):
-            answered, _ = run(question, method, settings, "auto", None, kept, work)
+    asked = {} if checkpoint is None else described(question, method=method, confidence=confidence, tolerance=tolerance)
+    with _work(checkpoint, asked, question, rng, n_jobs, average_first=False) as work:
+        answered, _ = run(question, method, settings, "auto", work=work)
     found = assemble(question, answered)
     return found.stability, float_below(found.spent)
 

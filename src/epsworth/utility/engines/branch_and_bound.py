@@ -22,7 +22,7 @@ from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
@@ -123,7 +123,7 @@ def _given_boxes(
 class Branching(ByRecord):
     """Decides boxes as far as their number allows, and samples the rest."""
 
-    of_ranges = True
+    numbers_only = True
     draws = True
 
     @abstractmethod
@@ -136,10 +136,10 @@ class Branching(ByRecord):
     def classes(self, question: Question) -> NDArray[Any]:
         """Return the labels, in the order of their places."""
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
         (m, e, n), settings = question.shape, settings.seeded()
-        risk = settings.risk.split(n * m * e * kinds(question))
+        risk = settings.risk.split(n * m * e * quantities(question))
         laws, classes = LawsOverEpsilon(question), self.classes(question)
         for record, labels in records_of(question):
             region_of = self.regions(question, record, laws, settings)
@@ -154,4 +154,4 @@ class Branching(ByRecord):
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
             whole = question.pace.stopped is None
-            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)
+            yield RecordResult(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)

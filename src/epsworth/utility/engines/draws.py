@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Look
 from epsworth.records import Indices
-from epsworth.utility.engines.checkpoint import labels_of, labels_text
+from epsworth.utility.engines.digests import labels_of, labels_text
 from epsworth.utility.engines.engine import Counts, Progress, Settings
 from epsworth.utility.question import Question
 
@@ -48,7 +48,7 @@ class Sampler:
 
     def __init__(self, question: Question, settings: Settings) -> None:
         self.question, self.settings = question, settings
-        self.batch = min(settings.batch, KEPT) if settings.kept.wanted else settings.batch
+        self.batch = min(settings.batch, KEPT) if settings.state.active else settings.batch
         self.queries = 0
         self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
 

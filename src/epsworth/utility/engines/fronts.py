@@ -11,8 +11,8 @@ cells' sides for all points.  Axes are ordered by length and padded with cells o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
 from epsworth.utility.engines.votes import Cells, Leads
 
+BY_RIVAL = "constant", "values"  # their last axis is that of boxes, or entries
 NEIGHBOURS = 64  # boxes in a row, which meet few leaves together
 
 
@@ -64,17 +65,16 @@ class Front:
             yield Front(self.low[a:b], self.high[a:b], self.constant[:, a:b], leaf, self.count[a:b])
 
 
-def joined(fronts: Sequence[Front]) -> Front:
-    """Return all boxes of several fronts."""
-    if len(fronts) == 1:
-        return fronts[0]
-    return Front(
-        np.concatenate([front.low for front in fronts]),
-        np.concatenate([front.high for front in fronts]),
-        np.concatenate([front.constant for front in fronts], axis=1),
-        np.concatenate([front.leaf for front in fronts]),
-        np.concatenate([front.count for front in fronts]),
-    )
+Boxes = TypeVar("Boxes", "Front", "Tables")
+
+
+def joined(parts: Sequence[Boxes]) -> Boxes:
+    """Return all boxes of several fronts, or of several tables."""
+    if len(parts) == 1:
+        return parts[0]
+    names = [one.name for one in fields(parts[0])]
+    arrays = [np.concatenate([getattr(part, name) for part in parts], axis=int(name in BY_RIVAL)) for name in names]
+    return type(parts[0])(*arrays)
 
 
 def front_of(leads: Leads, low: Cells, high: Cells) -> Front:
@@ -94,20 +94,12 @@ def front_of(leads: Leads, low: Cells, high: Cells) -> Front:
     return joined(found)
 
 
-class Look(NamedTuple):
-    """What a look at boxes tells: where the label stays, where it is lost, and what is left of the other boxes.
+def look(leads: Leads, front: Front) -> tuple[Bools, Bools, Front, Floats]:
+    """Decide boxes by the smallest and the largest value of every tree; trees with one value become constants.
 
-    ``weight`` says, entry by entry, how far the tree's values range on the box, shared out over its leaves.
+    Return where the label stays, where it is lost, what is left of the other boxes, and how far, entry by entry, the
+    tree's values range on the box, shared out over its leaves.
     """
-
-    sure: Bools
-    never: Bools
-    left: Front
-    weight: Floats
-
-
-def look(leads: Leads, front: Front) -> Look:
-    """Decide boxes by the smallest and the largest value of every tree; trees with one value become constants."""
     boxes, box, tree = len(front.count), front.box, leads.tree[front.leaf]
     new = np.ones(len(tree), dtype=bool)
     np.not_equal(tree[1:], tree[:-1], out=new[1:])
@@ -133,7 +125,7 @@ def look(leads: Leads, front: Front) -> Look:
     left = Front(
         front.low[open_], front.high[open_], constant[:, open_], front.leaf[np.repeat(kept, size)], count[open_]
     )
-    return Look(sure, never, left, np.repeat(spread[kept] / size[kept], size[kept]))
+    return sure, never, left, np.repeat(spread[kept] / size[kept], size[kept])
 
 
 class Edges(NamedTuple):
@@ -284,19 +276,9 @@ def tables_of(leads: Leads, front: Front, edges: Sequence[Edges]) -> Tables:
 
 
 def joined_tables(parts: Sequence[Tables]) -> Tables:
-    """Return the boxes of several parts."""
+    """Return the boxes of several parts, whose edges then stand one after the other."""
     shift = np.cumsum([0, *(len(part.edges) for part in parts)])
-    return Tables(
-        np.concatenate([part.axis for part in parts]),
-        np.concatenate([part.cells for part in parts]),
-        np.concatenate([part.begin + by for part, by in zip(parts, shift, strict=False)]),
-        np.concatenate([part.edges for part in parts]),
-        np.concatenate([part.low for part in parts]),
-        np.concatenate([part.high for part in parts]),
-        np.concatenate([part.values for part in parts], axis=1),
-        np.concatenate([part.constant for part in parts], axis=1),
-        np.concatenate([part.count for part in parts]),
-    )
+    return joined([replace(part, begin=part.begin + by) for part, by in zip(parts, shift, strict=False)])
 
 
 class Summed(NamedTuple):
@@ -304,13 +286,10 @@ class Summed(NamedTuple):
 
     Attributes
     ----------
-    boxes : ndarray of int
     keeps : ndarray, shape ``(boxes, points)``
         The mass of the cells that keep the label.
     loses : ndarray or None, shape ``(boxes, points)``
         The mass of those that lose it; None where that is all the rest.
-    all_keep : bool
-        Whether all cells of all boxes do.
     low, high : ndarray of int32, shape ``(near, sensitive)``
         Near ties, as boxes of the cells of the whole.
     shape : tuple of int

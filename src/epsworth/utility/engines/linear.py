@@ -24,7 +24,7 @@ from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import stays_in_range
-from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most, unclipped_works
 from epsworth.utility.question import Question
@@ -131,7 +131,7 @@ def linear_for(question: Question) -> LinearModel:
     model = question.classifier.inside
     read = _of_graph(question, model) if is_onnx(model) else _of_model(question, model)
     if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
-        raise Obstacle("its coefficients, or the scores of a record, are not finite numbers")
+        raise Unreadable("its coefficients, or the scores of a record, are not finite numbers")
     if not _agrees(question, read):
         raise Unsupported(unlike("coefficients"))
     return read
@@ -144,7 +144,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     try:
         found = scored(model)
     except Unsupported as why:
-        raise (Obstacle(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
+        raise (Unreadable(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
     if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
         raise Unsupported(NOT_LINEAR)
     if any(feature.categories is not None for feature in question.features):
@@ -152,7 +152,7 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     try:
         return _read(question, model, found)
     except Unsupported as why:
-        raise Obstacle(str(why)) from None
+        raise Unreadable(str(why)) from None
 
 
 def _of_graph(question: Question, model: Any) -> LinearModel:
@@ -169,11 +169,11 @@ def _of_graph(question: Question, model: Any) -> LinearModel:
     try:
         view = viewed(model, [], question.records, question.positions, lower)
     except Unsupported as why:
-        raise Obstacle(str(why)) from None
+        raise Unreadable(str(why)) from None
     reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
     terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
     if not network.holds(reach) or not network.holds(terms):
-        raise Obstacle(OVERFLOWS)
+        raise Unreadable(OVERFLOWS)
     constants = view.base @ layer.weights.T + layer.biases
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
     return LinearModel(
@@ -276,8 +276,8 @@ def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, toler
 class Brackets(ByRecord):
     """What the engines that bracket linear models share."""
 
-    brackets = long = True
-    of_ranges = True
+    brackets = slow = True
+    numbers_only = True
     reading = linear_for
 
     @abstractmethod
@@ -292,7 +292,7 @@ class Brackets(ByRecord):
         """Bound how far the constants of a record's comparisons may be off."""
         return model.slack(record)
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield deterministic bounds."""
         model = self.read(question)
 
@@ -302,15 +302,15 @@ class Brackets(ByRecord):
 
         possible = self.possible(question, model)
         for record, bounds in bracketed(question, model.known, keeps):
-            yield Found(record, bounds, possible[record - question.start], 1)
+            yield RecordResult(record, bounds, possible[record - question.start], 1)
 
 
 class Lattice(Brackets):
     """Sums of independent values on a lattice; with more than two classes by pairs, which need not close."""
 
-    name, because = "lattice", "a linear model, whose scores are sums"
+    name, reason = "lattice", "a linear model, whose scores are sums"
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse noise that leaves the range, unless all features carry the same kind of it."""
         if stays_in_range(question.releases[m]):
             return None

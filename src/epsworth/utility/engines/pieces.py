@@ -12,11 +12,10 @@ come.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,9 @@ from epsworth.bounds import Interval, Risk
 from epsworth.parallel import alone, batches_of, in_order, workers
 from epsworth.rounding import float_above, float_below
 from epsworth.threads import one_thread
-from epsworth.utility.engines.coin import revealing, with_coin
-from epsworth.utility.engines.engine import Answer, Counts, Engine, Settings, kinds
-from epsworth.utility.engines.piece_files import PieceFolder
+from epsworth.utility.engines.checkpoint import Checkpoint, CheckpointState, piece_path, read_piece
+from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, quantities
+from epsworth.utility.engines.results import revealing, with_coin
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -131,19 +130,18 @@ class Work:
     Attributes
     ----------
     n_jobs : int, optional
-    folder : PieceFolder, optional
+    checkpoint : Checkpoint, optional
     filed : bool
-        Whether what is found stays in the folder; else it is gathered in arrays.
+        Whether bounds stay in the files of the checkpoint; else they are gathered in arrays.
     """
 
     n_jobs: int | None = None
-    folder: PieceFolder | None = None
+    checkpoint: Checkpoint | None = None
     filed: bool = False
 
-    @property
-    def cut(self) -> bool:
-        """Whether there are pieces at all."""
-        return self.folder is not None or not alone(self.n_jobs)
+    def state(self, part: str) -> CheckpointState:
+        """Return the place of the state of a part of the run."""
+        return CheckpointState(self.checkpoint, part)
 
 
 WHOLE = Work()
@@ -164,59 +162,64 @@ class Piece:
     engine: Engine
     question: Question
     miss: Fraction
-    settings: tuple[float, float | None, int, tuple[int, ...]]
+    settings: Settings
 
-    def __call__(self, piece: range) -> Answer | None:
+    def __call__(self, piece: range) -> EngineResult | None:
         """Return the answer about some records; what it spent is told with it."""
-        tolerance, at_least, batch, seeds = self.settings
-        risk = Risk(self.miss)
-        own = Settings(risk, tolerance, at_least, np.random.default_rng(0), _untold, batch, seeds=seeds)
-        answer = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), own)
-        return None if answer is None else replace(answer, spent=answer.spent + risk.spent)
+        own = replace(self.settings, risk=Risk(self.miss))
+        result = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), own)
+        return None if result is None else replace(result, spent=result.spent + own.risk.spent)
 
 
-def _untold(share: float) -> None:
-    """Progress within a piece is not told: its driver counts pieces."""
+@dataclass(frozen=True)
+class LocalPiece(Piece):
+    """What this process does: it shows how far it is, and leaves the state of a piece in a checkpoint."""
+
+    sink: Gathered | Filed
+
+    def __call__(self, piece: range) -> EngineResult | None:
+        """Return the answer about some records."""
+        n, settings = len(self.question.records), self.settings
+
+        def progress(share: float) -> None:
+            settings.progress((piece.start + share * len(piece)) / n)
+
+        def follow(current: Callable[[], Bounds]) -> None:
+            settings.follow(lambda: self.sink.bounds(piece, current()))
+
+        state = settings.state.under(f"{piece.start}")
+        own = replace(settings, progress=progress, follow=follow, state=state)
+        result = Piece(self.engine, self.question, self.miss, own)(piece)
+        settings.follow(self.sink.bounds)
+        return result
 
 
-class Sink(Protocol):
-    """Where pieces are put together."""
-
-    def put(self, piece: range, answer: Answer) -> None:
-        """Take in a piece."""
-
-    def bounds(self) -> Bounds:
-        """Return what is known by now, which grows tighter with every piece."""
-
-    def answer(self) -> Answer:
-        """Return all that is known."""
-
-
-def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> Answer | None:
+def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> EngineResult | None:
     """Let an engine bound a question, in pieces where the work is cut; ``number`` is that of the part."""
-    if not (work.cut and engine.by_record(question, settings)):
+    cut = work.checkpoint is not None or not alone(work.n_jobs)
+    if not (cut and engine.by_record(question, settings)):
         with one_thread() if engine.multiplies else nullcontext():
             return engine.bound(question, settings)
-    settings, n, folder = settings.seeded(), len(question.records), work.folder
-    sink: Sink = Filed(question) if work.filed else Gathered(question)
-    settings.follow(sink.bounds())
-    size = piece_size(n, work.n_jobs) if folder is None else folder.size
-    with closing(_answers(engine, question, settings, work, number, batches_of(n, size))) as answers:
-        for piece, answer in answers:
-            if answer is None:
+    settings, n, checkpoint = settings.seeded(), len(question.records), work.checkpoint
+    sink = Filed(question) if work.filed else Gathered(question)
+    settings.follow(sink.bounds)
+    size = piece_size(n, work.n_jobs) if checkpoint is None else checkpoint.size
+    with closing(_results(engine, question, settings, work, number, sink, batches_of(n, size))) as results:
+        for piece, result in results:
+            if result is None:
                 return None
-            sink.put(piece, answer)
+            sink.put(piece, result)
             settings.progress(piece.stop / n)
-            if work.filed:
-                settings.follow(sink.bounds())
-    return sink.answer()
+    return sink.result()
 
 
-def _answers(
-    engine: Engine, question: Question, settings: Settings, work: Work, number: int, pieces: list[range]
-) -> Generator[tuple[range, Answer | None], None, None]:
-    """Yield pieces in order, those that an earlier run has kept among them, until the run must end."""
-    pace, folder, here = question.pace, work.folder, alone(work.n_jobs)
+def _results(
+    engine: Engine, question: Question, settings: Settings, work: Work, number: int, sink: Gathered | Filed,
+    pieces: list[range],
+) -> Generator[tuple[range, EngineResult | None], None, None]:  # fmt: skip
+    """Yield pieces in order, those that an earlier run has done among them, until the run must end."""
+    pace, checkpoint, here = question.pace, work.checkpoint, alone(work.n_jobs)
+    (m, e, _), with_accuracy = question.shape, question.y is not None
 
     def check() -> None:
         try:
@@ -225,20 +228,24 @@ def _answers(
             if here or pace.late(GRACE):
                 raise
 
-    kept = [] if folder is None else [piece for piece in pieces if folder.holds(number, piece)]
-    there, left = set(kept), [piece for piece in pieces if piece not in set(kept)]
-    told = settings.tolerance, settings.at_least, settings.batch, settings.seeds
-    ready = in_order(Piece(engine, question, settings.risk.each, told), left, n_jobs=work.n_jobs, idle=check)
+    done = set[range]() if checkpoint is None else {piece for piece in pieces if checkpoint.has(number, piece)}
+    if here:
+        doing: Piece = LocalPiece(engine, question, settings.risk.each, settings, sink)
+    else:
+        doing = Piece(engine, question, settings.risk.each, settings.of_worker())
+    ready = in_order(doing, [piece for piece in pieces if piece not in done], n_jobs=work.n_jobs, idle=check)
     try:
         for piece in pieces:
-            if piece in there and folder is not None:
-                yield piece, folder.read(number, piece, question)
+            if piece in done and checkpoint is not None:
+                path = piece_path(checkpoint.path, number, piece)
+                yield piece, read_piece(path, checkpoint.digest, (m, e, len(piece)), with_accuracy)
                 continue
             check()
-            answer = next(ready)
-            if folder is not None and answer is not None and answer.open is None:
-                folder.write(number, piece, answer)
-            yield piece, answer
+            result = next(ready)
+            if checkpoint is not None and result is not None and result.open is None:
+                checkpoint.write(number, piece, result)
+                settings.state.under(f"{piece.start}").drop()
+            yield piece, result
     except Stopped:
         pass
     finally:
@@ -246,59 +253,61 @@ def _answers(
 
 
 class Gathered:
-    """All records' bounds in arrays."""
+    """Where pieces are put together: all records' bounds in arrays."""
 
     def __init__(self, question: Question) -> None:
         m, e, n = question.shape
-        self.sides = np.zeros((kinds(question), 2, m, e, n))
+        self.sides = np.zeros((quantities(question), 2, m, e, n))
         self.sides[:, 1] = 1.0
         self.possible: Counts = np.ones(n, dtype=np.int64)
         self.open: Bools = np.ones((m, n), dtype=bool)
         self.queries, self.spent = 0, Fraction(0)
 
-    def put(self, piece: range, answer: Answer) -> None:
+    def put(self, piece: range, result: EngineResult) -> None:
         """Take in a piece."""
         at = slice(piece.start, piece.stop)
-        for side, bounds in zip(self.sides, (answer.stability, answer.accuracy), strict=False):
+        for side, bounds in zip(self.sides, (result.stability, result.accuracy), strict=False):
             if bounds is not None:
                 side[0, ..., at], side[1, ..., at] = bounds.lower, bounds.upper
-        self.possible[at] = answer.labels_possible
-        self.open[:, at] = False if answer.open is None else answer.open
-        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+        self.possible[at] = result.labels_possible
+        self.open[:, at] = False if result.open is None else result.open
+        self.queries, self.spent = self.queries + result.queries, self.spent + result.spent
 
-    def bounds(self) -> Bounds:
-        """Return the arrays, which pieces change."""
-        return Bounds(*self.sides[0])
+    def bounds(self, piece: range = range(0), current: Bounds | None = None) -> Bounds:
+        """Return what is known by now, of a piece that is being done too; it grows tighter with every piece."""
+        lower, upper = self.sides[0]
+        if current is not None:
+            lower[..., piece.start : piece.stop], upper[..., piece.start : piece.stop] = current.lower, current.upper
+        return Bounds(lower, upper)
 
-    def answer(self) -> Answer:
-        """Return the arrays."""
+    def result(self) -> EngineResult:
+        """Return all that is known."""
         accuracy = Bounds(*self.sides[1]) if len(self.sides) > 1 else None
         open_ = self.open if self.open.any() else None
-        return Answer(self.bounds(), accuracy, self.possible, self.queries, self.spent, open_)
+        return EngineResult(Bounds(*self.sides[0]), accuracy, self.possible, self.queries, self.spent, open_)
 
 
 class Filed:
-    """Nothing but the average: the bounds of the records stay in their files."""
+    """Where pieces are put together: nothing but the average, as the bounds of the records stay in their files."""
 
     def __init__(self, question: Question) -> None:
         m, e, n = question.shape
         self.reveal, self.raw = revealing(question), np.ones(n)
         self.shape, self.records, self.totals = (m, e, 0), n, Totals((m, e))
-        self.queries, self.spent, self.done = 0, Fraction(0), 0
+        self.queries, self.spent = 0, Fraction(0)
 
-    def put(self, piece: range, answer: Answer) -> None:
+    def put(self, piece: range, result: EngineResult) -> None:
         """Take in a piece; what is not finished is not in a file, and is not known."""
-        if answer.open is None:
-            found = with_coin(answer.stability, self.reveal, self.raw[: len(piece)])
+        if result.open is None:
+            found = with_coin(result.stability, self.reveal, self.raw[: len(piece)])
             self.totals.add(found.lower, found.upper)
-            self.done += len(piece)
-        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+        self.queries, self.spent = self.queries + result.queries, self.spent + result.spent
 
-    def bounds(self) -> Bounds:
+    def bounds(self, piece: range = range(0), current: Bounds | None = None) -> Bounds:
         """Return the average, and no record."""
         return Bounds(np.zeros(self.shape), np.zeros(self.shape), self.totals.average(self.records))
 
-    def answer(self) -> Answer:
+    def result(self) -> EngineResult:
         """Return what there is beside the files."""
-        open_ = None if self.done == self.records else np.ones((self.shape[0], 1), dtype=bool)
-        return Answer(self.bounds(), None, np.zeros(0, dtype=np.int64), self.queries, self.spent, open_)
+        open_ = None if self.totals.records == self.records else np.ones((self.shape[0], 1), dtype=bool)
+        return EngineResult(self.bounds(), None, np.zeros(0, dtype=np.int64), self.queries, self.spent, open_)

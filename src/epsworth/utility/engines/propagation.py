@@ -316,7 +316,7 @@ def _agrees(question: Question, network: Network, view: View) -> bool:
 class Propagation(Branching):
     """Boxes of networks, whose scores are bounded by propagation."""
 
-    name, because = "propagation", "a network with {features}"
+    name, reason = "propagation", "a network with {features}"
     reading = bounds_for
 
     def classes(self, question: Question) -> NDArray[Any]:
@@ -330,7 +330,7 @@ class Propagation(Branching):
         boxes, mass = self.read(question).boxes(record), partial(mass_of_boxes, laws, question, record)
         return lambda place: branch(boxes, mass, place, enough(settings), question.pace.check)
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""
         return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
 

@@ -25,7 +25,7 @@ from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
 from epsworth.utility.engines.brackets import batches, bracketed
-from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
 from epsworth.utility.engines.probing import SPREAD, answers_as_read
 from epsworth.utility.engines.slabs import TAIL, Leads, bracket, span_of
 from epsworth.utility.question import Question
@@ -99,10 +99,10 @@ def quadratic_for(question: Question) -> QuadraticModel:
     try:
         view = viewed(model, found[2], question.records, question.positions, lower)
     except Unsupported as why:
-        raise Obstacle(str(why)) from None
+        raise Unreadable(str(why)) from None
     read = _read(question, scores, view)
     if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
-        raise Obstacle("the scores of a record are not finite numbers")
+        raise Unreadable("the scores of a record are not finite numbers")
     if not _agrees(question, read):
         raise Unsupported(unlike("scores"))
     return read
@@ -178,18 +178,18 @@ def _keeps(model: QuadraticModel, record: int, label: Any, laws: list[Law], tole
 class SlabBounds(ByRecord):
     """Slabs of one feature, with bounds on each: quadratic scores, outputs continuous but for atoms at 0 and 1."""
 
-    name, because = "slabs", "quadratic scores, {features}"
-    brackets = long = True
-    hands_over = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
-    of_ranges = True
+    name, reason = "slabs", "quadratic scores, {features}"
+    brackets = slow = True
+    can_fall_back = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
+    numbers_only = True
     reading = quadratic_for
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse mechanisms on grids."""
         continuous = all(x.points is None for release in question.releases[m] for x in release.mechanisms)
         return None if continuous else "its outputs lie on a grid"
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield deterministic bounds."""
         model, tolerance = self.read(question), settings.tolerance
 
@@ -205,4 +205,4 @@ class SlabBounds(ByRecord):
             if max(float((upper - lower).max()) for lower, upper in bounds) > max(2 * tolerance, WIDE):
                 yield None
             best, clear = model.answers(np.full(len(lattice), record), lattice)
-            yield Found(record, bounds, len(np.unique(best[clear])), 2 * SPREAD * (record == 0))  # sure to occur
+            yield RecordResult(record, bounds, len(np.unique(best[clear])), 2 * SPREAD * (record == 0))  # sure to occur

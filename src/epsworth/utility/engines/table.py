@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from epsworth.utility.engines.cells import CellTables
 from epsworth.utility.engines.constant import Constant
@@ -51,7 +52,7 @@ class Part:
 
 def methods() -> tuple[str, ...]:
     """Return what ``method`` may be."""
-    return "auto", *(engine.name for engine in ENGINES)
+    return ("auto", *[engine.name for engine in ENGINES])
 
 
 def known(method: object) -> bool:
@@ -64,21 +65,25 @@ def plan(question: Question, method: Method, *, average_first: bool = False) -> 
     found: dict[tuple[str, Hashable], Part] = {}
     asked = _asked_for(method)
     if method == "auto" and average_first:
-        asked = [engine for engine in asked if not engine.asks_by_record]
+        asked = [engine for engine in asked if not engine.draws_by_record]
     for m in range(len(question.names)):
         engine = _chosen(question, m, method, asked)
-        key = engine.name, engine.together(question, m)
+        key = engine.name, engine.group_key(question, m)
         why = "asked for" if engine.name == method == "sampled" else _why(engine, question, m)
         before = found.get(key, Part((), engine, why))
         found[key] = Part((*before.mechanisms, m), engine, before.why)
-    return list(found.values())
+    numbers = itertools.count()
+    return [
+        replace(part, number=len(found) if isinstance(part.engine, Sampled) else next(numbers))
+        for part in found.values()
+    ]
 
 
 def _why(engine: Engine, question: Question, m: int) -> str:
     """Say in a note why an engine answers, and that it is asked about numbers alone where it is."""
-    asked = engine.asked(question, m)
+    asked = engine.reduced(question, m)
     apart = "" if asked is question else ", for every combination of the sensitive categories"
-    return engine.why(asked, m) + apart
+    return engine.explain(asked, m) + apart
 
 
 def _asked_for(method: Method) -> list[Engine]:
@@ -94,11 +99,11 @@ def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine])
     A label that is itself randomised has an engine of its own, whatever is asked for.
     """
     if not question.releases[m][0].mechanisms:
-        asked = [engine for engine in ENGINES if engine.of_label]
+        asked = [engine for engine in ENGINES if engine.perturbs_label]
     able = []
     for engine in asked:
         if engine.supports(question, m) is None:
-            if method == engine.name or engine.worthwhile(engine.asked(question, m), m):
+            if method == engine.name or engine.worthwhile(engine.reduced(question, m), m):
                 return engine
             able.append(engine)
     if not able:

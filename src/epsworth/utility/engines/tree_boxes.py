@@ -365,7 +365,7 @@ def _points(edges: Floats, low: NDArray[np.int32], high: NDArray[np.int32]) -> F
 class BranchAndBound(Branching):
     """Tree models with more sensitive features than have a table of cells."""
 
-    name, because = "branch_and_bound", "a tree model with {features}"
+    name, reason = "branch_and_bound", "a tree model with {features}"
     reading, most_features = cells_for, 6
 
     def classes(self, question: Question) -> NDArray[Any]:
@@ -379,14 +379,14 @@ class BranchAndBound(Branching):
         reach = Reach.of(question, record, laws, self.read(question).reached(record))
         return lambda place: reach.region(place, enough(settings))
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse categories, and ensembles whose labels do not follow from one sum of trees."""
         if self.read(question).model.decision is not None:
             return "the members of the ensemble decide by themselves, so that bounds on one sum tell nothing"
         ranges = all(feature.categories is None for feature in question.features)
         return None if ranges else "a sensitive feature is categorical"
 
-    def together(self, question: Question, m: int) -> bool:
+    def group_key(self, question: Question, m: int) -> bool:
         """Tell mechanisms that stay in the declared ranges from others: theirs are the cells within."""
         return stays_in_range(question.releases[m])
 
