@@ -13,6 +13,7 @@ from scipy.fft import next_fast_len
 from sixty import EXACT, mass, rational_area
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from sums_in_digits import closed_form
 
 import epsworth as ew
 from epsworth import laws
@@ -23,7 +24,6 @@ from epsworth.search import last_passing
 from epsworth.space import Feature
 from epsworth.utility import sides
 from epsworth.utility.engines import propagation, slabs, strata, tree_boxes
-from epsworth.utility.engines.closed_forms import closed_form
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
 from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes

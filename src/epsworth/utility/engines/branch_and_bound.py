@@ -11,8 +11,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,26 +30,28 @@ Mass = Callable[[Floats, Floats], Floats]
 MOST_CUTS = 2**16  # more than any classifier's boxes are cut
 
 
-class Undecided(Protocol):
+@dataclass(frozen=True, eq=False)
+class Undecided:
     """What is known about one record: masses decided per point, and the boxes (natural units) that are not.
 
-    ``error`` says how far the masses may be off, ``queries`` how many rows were asked about.
+    Attributes
+    ----------
+    agrees, differs : ndarray, shape ``(points,)``
+    low, high : ndarray, shape ``(boxes, sensitive)``
+    mass : ndarray, shape ``(boxes, points)``
+    error : float
+        How far the masses may be off; 0 where the label cannot change.
+    queries : int
+        How many rows were asked about.
     """
 
-    @property
-    def agrees(self) -> Floats: ...  # noqa: D102
-    @property
-    def differs(self) -> Floats: ...  # noqa: D102
-    @property
-    def low(self) -> Floats: ...  # noqa: D102
-    @property
-    def high(self) -> Floats: ...  # noqa: D102
-    @property
-    def mass(self) -> Floats: ...  # noqa: D102
-    @property
-    def error(self) -> float: ...  # noqa: D102
-    @property
-    def queries(self) -> int: ...  # noqa: D102
+    agrees: Floats
+    differs: Floats
+    low: Floats
+    high: Floats
+    mass: Floats
+    error: float
+    queries: int = 0
 
 
 def enough(settings: Settings) -> float:

@@ -24,11 +24,10 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws import Law
 from epsworth.laws.law import MASS_ERROR
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import widened
-from epsworth.utility.engines.parts import Parts, Uniform, parts_of
+from epsworth.utility.engines.parts import Parts, Uniform
 
 MOST_FEATURES, MOST_COMPONENTS = 3, 256
 ROUNDING = 96 * UNIT
@@ -61,16 +60,6 @@ def closes(parts: list[Parts]) -> bool:
     if len(parts) > MOST_FEATURES or not all(part.uniform for part in parts):
         return False
     return int(np.prod([part.places.size + len(part.smooth) for part in parts])) <= MOST_COMPONENTS
-
-
-def closed_form(laws: list[Law], weights: Floats, threshold: float, slack: float = 0.0) -> Interval:
-    """Bound Pr[sum_j w_j Y_j <= threshold] for at most three laws that mix uniform ones and atoms, to rounding.
-
-    ``slack`` is by how much the threshold may be off.
-    """
-    used = np.flatnonzero(weights)
-    parts = [parts_of(laws[j]) for j in used]
-    return uniform_sum([part for part in parts if part is not None], weights[used], threshold, slack)
 
 
 def uniform_sum(parts: list[Parts], weights: Floats, threshold: float, slack: float) -> Interval:

@@ -31,7 +31,7 @@ Counts = NDArray[np.int64]
 Progress = Callable[[float], None]
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     """Nobody follows a run, or its progress."""
 
 
@@ -61,7 +61,7 @@ class Settings:
     rng: np.random.Generator
     progress: Progress
     batch: int = BATCH
-    follow: Callable[[Callable[[], Bounds]], None] = _ignore
+    follow: Callable[[Callable[[], Bounds]], None] = ignore
     state: CheckpointState = field(default_factory=CheckpointState)
     seeds: tuple[int, ...] = ()
 
@@ -73,11 +73,6 @@ class Settings:
         """Return these settings with seeds for a part of the run."""
         sequence = np.random.SeedSequence(self.seeds, spawn_key=(number,))
         return replace(self, seeds=tuple(sequence.generate_state(SEEDS).tolist()))
-
-    def of_worker(self) -> Settings:
-        """Return these settings for another process, which shows and leaves nothing until a piece is done."""
-        rng = np.random.default_rng(0)
-        return replace(self, rng=rng, progress=_ignore, follow=_ignore, state=CheckpointState())
 
     def stream(self, *place: int) -> np.random.Generator:
         """Return a generator that belongs to a record, or to what else is counted, whoever asks for it and when."""
@@ -240,7 +235,7 @@ class ByRecord(Engine):
         rows = range(len(parts.asked.records))[question.left.start * parts.combinations :]
         rows = rows[: len(question.left) * parts.combinations]
         numbers = replace(parts.about(question), pace=question.pace, start=rows.start, stop=rows.stop)
-        answer = self._bounded(numbers, replace(settings, follow=_ignore))  # of rows that are no records
+        answer = self._bounded(numbers, replace(settings, follow=ignore))  # of rows that are no records
         if answer is None:
             return None
         return EngineResult(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from epsworth.parallel import alone, batches_of, in_order, workers
 from epsworth.rounding import float_above, float_below
 from epsworth.threads import one_thread
 from epsworth.utility.engines.checkpoint import Checkpoint, CheckpointState, piece_path, read_piece
-from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, quantities
+from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, ignore, quantities
 from epsworth.utility.engines.results import revealing, with_coin
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
@@ -156,42 +157,45 @@ def piece_size(records: int, n_jobs: int | None) -> int:
 class Piece:
     """What workers do: an engine answers about a range of the records.
 
-    ``miss`` is the engine's share of the risk, which pays for the bounds of all records together.
+    ``miss`` is the engine's share of the risk, which pays for the bounds of all records together; ``options`` are
+    those of `Settings` that travel.
     """
 
     engine: Engine
     question: Question
     miss: Fraction
-    settings: Settings
+    options: dict[str, Any]
+
+    def settings(self, piece: range) -> Settings:
+        """Return the settings for some records; nobody sees how far a worker is within a piece."""
+        return Settings(Risk(self.miss), rng=np.random.default_rng(0), progress=ignore, **self.options)
 
     def __call__(self, piece: range) -> EngineResult | None:
         """Return the answer about some records; what it spent is told with it."""
-        own = replace(self.settings, risk=Risk(self.miss))
-        result = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), own)
-        return None if result is None else replace(result, spent=result.spent + own.risk.spent)
+        settings = self.settings(piece)
+        result = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), settings)
+        return None if result is None else replace(result, spent=result.spent + settings.risk.spent)
 
 
 @dataclass(frozen=True)
 class LocalPiece(Piece):
     """What this process does: it shows how far it is, and leaves the state of a piece in a checkpoint."""
 
+    run: Settings
     sink: Gathered | Filed
 
-    def __call__(self, piece: range) -> EngineResult | None:
-        """Return the answer about some records."""
-        n, settings = len(self.question.records), self.settings
+    def settings(self, piece: range) -> Settings:
+        """Return the settings for some records, whose bounds are shown among those of all."""
+        n, run = len(self.question.records), self.run
 
         def progress(share: float) -> None:
-            settings.progress((piece.start + share * len(piece)) / n)
+            run.progress((piece.start + share * len(piece)) / n)
 
         def follow(current: Callable[[], Bounds]) -> None:
-            settings.follow(lambda: self.sink.bounds(piece, current()))
+            run.follow(lambda: self.sink.bounds(piece, current()))
 
-        state = settings.state.under(f"{piece.start}")
-        own = replace(settings, progress=progress, follow=follow, state=state)
-        result = Piece(self.engine, self.question, self.miss, own)(piece)
-        settings.follow(self.sink.bounds)
-        return result
+        state = run.state.under(f"{piece.start}")
+        return replace(run, risk=Risk(self.miss), progress=progress, follow=follow, state=state)
 
 
 def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> EngineResult | None:
@@ -229,10 +233,10 @@ def _results(
                 raise
 
     done = set[range]() if checkpoint is None else {piece for piece in pieces if checkpoint.has(number, piece)}
+    options = {name: getattr(settings, name) for name in ("tolerance", "at_least", "batch", "seeds")}
+    doing = Piece(engine, question, settings.risk.each, options)
     if here:
-        doing: Piece = LocalPiece(engine, question, settings.risk.each, settings, sink)
-    else:
-        doing = Piece(engine, question, settings.risk.each, settings.of_worker())
+        doing = LocalPiece(engine, question, settings.risk.each, options, settings, sink)
     ready = in_order(doing, [piece for piece in pieces if piece not in done], n_jobs=work.n_jobs, idle=check)
     try:
         for piece in pieces:
@@ -245,6 +249,7 @@ def _results(
             if checkpoint is not None and result is not None and result.open is None:
                 checkpoint.write(number, piece, result)
                 settings.state.under(f"{piece.start}").drop()
+            settings.follow(sink.bounds)
             yield piece, result
     except Stopped:
         pass

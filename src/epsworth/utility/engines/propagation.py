@@ -12,10 +12,10 @@ is bounded is the score that the model *computes*.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from epsworth.classifiers.networks import DOUBLE, network_behind
 from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.classifiers.views import View, viewed
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Branching, enough
+from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.probing import answers_as_read
@@ -48,28 +48,6 @@ class Verdict(NamedTuple):
     cut: Floats
 
 
-class Boxes(Protocol):
-    """Bounds the scores of one record on boxes ``(low, high]`` of its sensitive features, in natural units."""
-
-    @property
-    def most(self) -> int:
-        """How many boxes to look at per record."""
-        ...
-
-    @property
-    def together(self) -> int:
-        """How many boxes to look at in one sweep, at least."""
-        ...
-
-    def start(self) -> tuple[Floats, Floats]:
-        """Return disjoint boxes, shapes ``(boxes, sensitive)``, that hold every value that can be released."""
-        ...
-
-    def look(self, low: Floats, high: Floats, label: int) -> Verdict:
-        """Judge boxes; ``label`` is an index into the classes."""
-        ...
-
-
 @dataclass(eq=False)
 class Region:
     """What is known about one record: masses decided per point (mechanism x epsilon), and undecided boxes.
@@ -83,13 +61,12 @@ class Region:
     high: Floats
     mass: Floats
     final: Bools
-    looked: int = field(default=0)
-    queries: int = field(default=0)
+    looked: int = 0
 
-    @property
-    def error(self) -> float:
-        """How far a sum of their masses may be off: each look cut one side, which had at most four edges before."""
-        return mass_error(self.looked + 4 * self.low.shape[1])
+    def undecided(self) -> Undecided:
+        """Return what is known; each look cut one side, which had at most four edges before."""
+        error = mass_error(self.looked + 4 * self.low.shape[1])
+        return Undecided(self.agrees, self.differs, self.low, self.high, self.mass, error)
 
     def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
         """Count the boxes that a look decided, and put halves in the place of the others."""
@@ -110,7 +87,9 @@ class Region:
         self.final = np.concatenate([self.final[~gone], np.zeros(some.sum(), dtype=bool)])
 
 
-def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None) -> Region:
+def branch(
+    boxes: NetworkBoxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None
+) -> Undecided:
     """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
 
     Parameters
@@ -137,7 +116,7 @@ def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[
         many = min(max(boxes.together, waiting.size // 8), boxes.most - region.looked)
         heaviest = waiting[np.argsort(-region.mass[waiting].max(axis=1), kind="stable")[:many]]
         region.settle(heaviest, boxes.look(region.low[heaviest], region.high[heaviest], label), mass)
-    return region
+    return region.undecided()
 
 
 def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
@@ -325,7 +304,7 @@ class Propagation(Branching):
 
     def regions(
         self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
-    ) -> Callable[[int], Region]:
+    ) -> Callable[[int], Undecided]:
         """Return what splits the heaviest boxes of a record."""
         boxes, mass = self.read(question).boxes(record), partial(mass_of_boxes, laws, question, record)
         return lambda place: branch(boxes, mass, place, enough(settings), question.pace.check)

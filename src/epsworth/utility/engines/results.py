@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval
@@ -70,12 +69,16 @@ def curves_of(
     question: Question, answered: Answered, found: EngineResult, over: str, settings: Settings, pace: Pace
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
+    reveal, accuracy = revealing(question), found.accuracy
+    if accuracy is not None:
+        accuracy = with_coin(accuracy, reveal, (question.labels == question.y).astype(np.float64))
+    engines = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
     curves = Curves(
-        stability=with_coin(found.stability, revealing(question), np.ones(len(question.records))),
-        accuracy=_accuracy(found, question),
+        stability=with_coin(found.stability, reveal, np.ones(len(question.records))),
+        accuracy=accuracy,
         labels=question.labels,
         labels_possible=found.labels_possible,
-        method=_methods(question, answered),
+        method=np.repeat([[engines[m]] for m in sorted(engines)], len(question.records), axis=1),
         over=over,
         tolerance=float(settings.tolerance),
         **promised(question, answered, settings, pace),
@@ -157,22 +160,11 @@ def _widths(bounds: Bounds, over: str, at_least: float | None) -> Floats:
     return np.asarray(np.maximum.reduce(found))
 
 
-def _methods(question: Question, answered: Answered) -> NDArray[np.str_]:
-    names = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
-    return np.repeat([[names[m]] for m in range(len(names))], len(question.records), axis=1)
-
-
 def _reasons(question: Question, answered: Answered) -> list[str]:
     return [
         f"{part.engine.name} for {', '.join(question.names[m] for m in part.mechanisms)}: {part.why}"
         for part, _ in answered
     ]
-
-
-def _accuracy(found: EngineResult, question: Question) -> Bounds | None:
-    if found.accuracy is None or question.y is None:
-        return None
-    return with_coin(found.accuracy, revealing(question), (question.labels == question.y).astype(np.float64))
 
 
 def revealing(question: Question) -> Floats:

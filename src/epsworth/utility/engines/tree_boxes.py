@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.parallel import in_sequence
 from epsworth.rounding import UNIT
-from epsworth.utility.engines.branch_and_bound import Branching, enough
+from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range, within
 from epsworth.utility.engines.engine import BATCH, Settings
@@ -268,19 +268,6 @@ MOST_ASKED = BATCH  # near ties of a record
 
 
 @dataclass(frozen=True, eq=False)
-class Rest:
-    """What is decided of one record, per point, and the boxes in natural units that are not (see `Undecided`)."""
-
-    agrees: Floats
-    differs: Floats
-    low: Floats
-    high: Floats
-    mass: Floats
-    error: float
-    queries: int = 0
-
-
-@dataclass(frozen=True, eq=False)
 class Reach:
     """The leaves that one record can reach, and the mass up to each edge of their cells.
 
@@ -318,7 +305,7 @@ class Reach:
         first, last = (np.array([[some[end] for some in cells]], dtype=np.int32) for end in (0, -1))
         return cls(question, record, leaves, edges, below, (first, last))
 
-    def region(self, place: int, allowed: float) -> Rest:
+    def region(self, place: int, allowed: float) -> Undecided:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
         builder = self.question.read(cells_for)
         leads = Leads.of(builder.model, self.leaves, place)
@@ -335,8 +322,10 @@ class Reach:
             for at, by in ((low, 0), (high, 1))
         )
         if found.certain and not len(low):  # the label cannot change
-            return Rest(np.ones_like(found.agrees), np.zeros_like(found.agrees), first, last, mass[some], 0.0, asked)
-        return Rest(found.agrees, found.differs, first, last, mass[some], found.error, asked)
+            return Undecided(
+                np.ones_like(found.agrees), np.zeros_like(found.agrees), first, last, mass[some], 0.0, asked
+            )
+        return Undecided(found.agrees, found.differs, first, last, mass[some], found.error, asked)
 
     def _settle(self, found: Descent, label: Any) -> int:
         """Let the classifier decide the heaviest near ties, at the last point of each."""
@@ -374,7 +363,7 @@ class BranchAndBound(Branching):
 
     def regions(
         self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
-    ) -> Callable[[int], Rest]:
+    ) -> Callable[[int], Undecided]:
         """Return what decides the boxes of a record."""
         reach = Reach.of(question, record, laws, self.read(question).reached(record))
         return lambda place: reach.region(place, enough(settings))
