@@ -66,11 +66,11 @@ def _finish(
     if not region.error:  # the label cannot change
         return Interval(region.agrees, 1 - region.differs), 0
     lower, upper = widened(region.agrees, 1 - region.differs, region.error)
-    asked = 0
+    queries = 0
     with suppress(Stopped):
-        for asked in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
+        for queries in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
             question.pace.check()
-    return Interval(lower, upper), asked
+    return Interval(lower, upper), queries
 
 
 def _narrowed(
@@ -78,7 +78,7 @@ def _narrowed(
     upper: Floats,
 ) -> Iterator[int]:  # fmt: skip
     """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
-    error, open_mass, asked = region.error, region.mass.sum(axis=0), 0
+    error, open_mass, queries = region.error, region.mass.sum(axis=0), 0
     releases = [release for row in question.releases for release in row]
     for point in np.flatnonzero(open_mass > max(enough(settings), 0.0)):
         g = float(open_mass[point])
@@ -90,12 +90,12 @@ def _narrowed(
                 low, high = region.low[chosen], region.high[chosen]
                 values = _given_boxes(question, record, releases[point].mechanisms, low, high, settings.rng)
                 hits += int((question.ask(np.full(size, record), values) == label).sum())
-                asked += size
+                queries += size
             drawn = look.draws
             q = look.risk.interval(hits, drawn)
             now = widened(region.agrees[point] + g * q.lower, region.agrees[point] + g * q.upper, error)
             lower[point], upper[point] = max(lower[point], now.lower), min(upper[point], now.upper)
-            yield asked
+            yield queries
             if upper[point] - lower[point] <= 2 * settings.tolerance:
                 break
 
@@ -150,8 +150,8 @@ class Branching(ByRecord):
                 index = np.flatnonzero(classes == label)
                 if index.size:
                     region = region_of(int(index[0]))
-                    bound, asked = _finish(question, record, label, region, own, risk.take(m * e))
-                    queries += asked + region.queries
+                    bound, drawn = _finish(question, record, label, region, own, risk.take(m * e))
+                    queries += drawn + region.queries
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)

@@ -115,11 +115,11 @@ class TreeCells:
         """Return the labels of all cells of some records; None if there are too many cells."""
         if len(self.sweep.edges) > 2:
             return self._built(records, self._tabled)
-        found = self.flips(records)
-        if found is None or any(math.prod(flips.shape) > MOST_CELLS for flips in found):
+        changes_of = self.flips(records)
+        if changes_of is None or any(math.prod(flips.shape) > MOST_CELLS for flips in changes_of):
             return None
-        distinct = {id(flips): Cells(*flips.table()) for flips in found}
-        return [distinct[id(flips)] for flips in found]
+        distinct = {id(flips): Cells(*flips.table()) for flips in changes_of}
+        return [distinct[id(flips)] for flips in changes_of]
 
     def flips(self, records: Sequence[int], fast: bool = False) -> list[Flips] | None:
         """Return where labels change on the cells of one or two features; None if there are too many.
@@ -168,14 +168,14 @@ class TreeCells:
         return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])
 
     def _swept(self, record: int, goes_left: Bools, fast: bool) -> Draft | None:
-        if (found := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
+        if (reached := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
             return None
-        at = changes(found[1], self.votes, fast)
-        return None if at is None else Draft.of(record, found[0], at)
+        at = changes(reached[1], self.votes, fast)
+        return None if at is None else Draft.of(record, reached[0], at)
 
     def _tabled(self, record: int, goes_left: Bools) -> Draft | None:
-        found = self._leaves(goes_left, MOST_CELLS, fast=False)
-        return None if found is None else Draft.of(record, found[0], table(found[1], self.votes))
+        reached = self._leaves(goes_left, MOST_CELLS, fast=False)
+        return None if reached is None else Draft.of(record, reached[0], table(reached[1], self.votes))
 
     def _answers(self, drafts: list[Draft]) -> list[Indices]:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each.
@@ -251,9 +251,9 @@ def cells_for(question: Question) -> TreeCells:
 
 def _read(question: Question, model: TreeModel) -> TreeCells:
     """Return the builder of cells if the classifier answers as they say."""
-    found = given_to(question, model)
-    builder = TreeCells(question, model, *found)
-    if not _agrees(question, builder, found[0]):
+    given = given_to(question, model)
+    builder = TreeCells(question, model, *given)
+    if not _agrees(question, builder, given[0]):
         raise Unreadable(unlike("trees"))
     return builder
 

@@ -120,9 +120,9 @@ class Sampler:
         """Return what a run that goes on needs."""
         return {"queries": self.queries, "seen": labels_text(self.seen)}
 
-    def restore(self, found: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Take over the state of an earlier run."""
-        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])
+        self.queries, self.seen = int(saved["queries"]), labels_of(saved["seen"])
 
 
 @dataclass(eq=False)
@@ -167,33 +167,33 @@ class Tally:
         counts = {"looked": json.dumps(self.looked), "tasks": self.tasks}
         return counts | {name: array.copy() for name, array in arrays.items()}
 
-    def restore(self, found: Mapping[str, NDArray[Any]], schedule: Sequence[Look]) -> None:
+    def restore(self, saved: Mapping[str, NDArray[Any]], schedule: Sequence[Look]) -> None:
         """Take over the state of an earlier run, and pay for the looks that it made."""
-        looked = json.loads(str(found["looked"]))
+        looked = json.loads(str(saved["looked"]))
         for name in ("agree", "right"):
-            getattr(self, name)[...] = found[name]
+            getattr(self, name)[...] = saved[name]
         for name in ("stability", "accuracy"):
-            lower, upper = found[name]
+            lower, upper = saved[name]
             getattr(self, name).lower[...], getattr(self, name).upper[...] = lower, upper
-        self.open, self.looked, self.tasks = found["open"].copy(), looked, int(found["tasks"])
+        self.open, self.looked, self.tasks = saved["open"].copy(), looked, int(saved["tasks"])
         for look, bounds in zip(schedule, looked, strict=False):
             look.risk.spend(bounds)
 
     def unsettled(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
         """Return the points whose intervals are still wide and on both sides of the target."""
-        found = np.zeros(self.shape, dtype=bool)
+        open_ = np.zeros(self.shape, dtype=bool)
         for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
-            found |= (bounds.upper - bounds.lower > 2 * tolerance) & _undecided(bounds, target)
-        return found
+            open_ |= (bounds.upper - bounds.lower > 2 * tolerance) & _undecided(bounds, target)
+        return open_
 
     def rivals(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
         """Return the records (last axis) that may still lower a worst case that is not decided."""
-        found = np.zeros(self.shape, dtype=bool)
+        rivals = np.zeros(self.shape, dtype=bool)
         for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
             worst = bounds.upper.min(axis=-1, keepdims=True)
             open_ = (worst >= target) | (target > 1)
-            found |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
-        return found
+            rivals |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
+        return rivals
 
 
 def _undecided(bounds: Interval, target: Floats) -> NDArray[np.bool_]:

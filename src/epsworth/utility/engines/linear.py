@@ -142,15 +142,15 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     if model is None:
         raise Unsupported(NOT_LINEAR)
     try:
-        found = scored(model)
+        scores = scored(model)
     except Unsupported as why:
         raise (Unreadable(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
-    if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
+    if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in scores.members or (scores,)):
         raise Unsupported(NOT_LINEAR)
     if any(feature.categories is not None for feature in question.features):
         raise Unsupported("a sensitive feature is categorical")
     try:
-        return _read(question, model, found)
+        return _read(question, model, scores)
     except Unsupported as why:
         raise Unreadable(str(why)) from None
 
@@ -196,13 +196,13 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, model: Any, found: Scored) -> LinearModel:
+def _read(question: Question, model: Any, scores: Scored) -> LinearModel:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view, before, additions = None, list[Any](), 0
     weights, terms = list[Floats](), list[Floats]()
-    for one in found.members or (found,):
-        steps = [*found.steps, *one.steps] if found.members else found.steps
+    for one in scores.members or (scores,):
+        steps = [*scores.steps, *one.steps] if scores.members else scores.steps
         if view is None or list(map(id, steps)) != list(map(id, before)):
             view, before = viewed(model, steps, question.records, question.positions, lower), steps
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
@@ -216,27 +216,27 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel:
     everything = np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
-        if found.rule is None:
+        if scores.rule is None:
             constants = _columns(model.decision_function(question.records.take(everything, base)))
         else:
-            constants = _columns(found.estimator.decision_function(view.base))  # calibration answers no scores
+            constants = _columns(scores.estimator.decision_function(view.base))  # calibration answers no scores
     read = LinearModel(
-        np.concatenate(weights), constants, sizes, np.asarray(found.classes), additions, np.zeros_like(sizes)
+        np.concatenate(weights), constants, sizes, np.asarray(scores.classes), additions, np.zeros_like(sizes)
     )
-    return read if found.rule is None else _cut(read, found, view)
+    return read if scores.rule is None else _cut(read, scores, view)
 
 
-def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel:
+def _cut(read: LinearModel, scores: Scored, view: View) -> LinearModel:
     """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
-    if len(read.weights) != 1 or found.rule is None:
+    if len(read.weights) != 1 or scores.rule is None:
         raise Unsupported("a threshold on the scores of more than two classes")
-    if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, view.base):
+    if hasattr(scores.estimator, "predict_proba") and not logistic_at(scores.estimator, view.base):
         raise Unsupported("the probabilities of the linear model are not logistic functions of its scores")
-    classes = np.asarray(found.classes)[list(found.rule.places)]
-    if (place := only_place(found.rule)) is not None:
+    classes = np.asarray(scores.classes)[list(scores.rule.places)]
+    if (place := only_place(scores.rule)) is not None:
         constants = np.full_like(read.constants, 2.0 * place - 1)
         return replace(read, weights=0 * read.weights, constants=constants, sizes=0 * read.sizes, classes=classes)
-    sign, middle, room = change_of(found.rule, REACH)
+    sign, middle, room = change_of(scores.rule, REACH)
     if room > WIDEST or abs(middle) > REACH:
         raise Unsupported(
             "the score at which the label changes is not found: the threshold lies where scores hardly matter"
@@ -252,8 +252,8 @@ def _cut(read: LinearModel, found: Scored, view: View) -> LinearModel:
 
 
 def _columns(scores: Any) -> Floats:
-    found = np.asarray(scores, dtype=np.float64)
-    return found[:, np.newaxis] if found.ndim == 1 else found
+    columns = np.asarray(scores, dtype=np.float64)
+    return columns[:, np.newaxis] if columns.ndim == 1 else columns
 
 
 def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:

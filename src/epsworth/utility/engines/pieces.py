@@ -58,8 +58,8 @@ class Totals:
         """Take in bounds, records along the last axis."""
         if not lower.shape[-1]:
             return
-        for side, found in enumerate((np.floor(np.ldexp(lower, SCALE)), np.ceil(np.ldexp(upper, SCALE)))):
-            counts = found.astype(np.int64)
+        for side, rounded in enumerate((np.floor(np.ldexp(lower, SCALE)), np.ceil(np.ldexp(upper, SCALE)))):
+            counts = rounded.astype(np.int64)
             self.sums[side, 0] += (counts >> LOW).sum(axis=-1)
             self.sums[side, 1] += (counts & ((1 << LOW) - 1)).sum(axis=-1)
             np.minimum(self.least[side], (lower, upper)[side].min(axis=-1), out=self.least[side])
@@ -83,11 +83,11 @@ class Totals:
         high, low = self.sums[side]
         missing = (n - self.records) << SCALE if side else 0
         rounded = float_above if side else float_below
-        found = [
+        quotients = [
             rounded(Fraction((int(h) << LOW) + int(x) + missing, max(n, 1) << SCALE))
             for h, x in zip(high.ravel(), low.ravel(), strict=True)
         ]
-        return np.array(found).reshape(high.shape)
+        return np.array(quotients).reshape(high.shape)
 
 
 class Histogram:
@@ -103,8 +103,8 @@ class Histogram:
         """Take in bounds, records along the last axis: lower ones rounded down, and 1 less the upper ones."""
         n = lower.shape[-1]
         at = np.floor(lower * self.STEPS), self.STEPS - np.ceil(upper * self.STEPS)
-        for counts, found in zip(self.counts, at, strict=True):
-            rows = found.reshape(-1, n).astype(np.intp) + (np.arange(len(counts)) * (self.STEPS + 1))[:, np.newaxis]
+        for counts, steps in zip(self.counts, at, strict=True):
+            rows = steps.reshape(-1, n).astype(np.intp) + (np.arange(len(counts)) * (self.STEPS + 1))[:, np.newaxis]
             counts += np.bincount(rows.ravel(), minlength=counts.size).reshape(counts.shape)
 
     @property
@@ -114,8 +114,8 @@ class Histogram:
 
     def of(self, side: int) -> NDArray[np.int64]:
         """Return the counts, shape ``(*shape, steps)``: 0 for lower bounds, 1 for 1 less the upper ones."""
-        found: NDArray[np.int64] = self.counts[side].reshape(*self.shape, -1)
-        return found
+        counts: NDArray[np.int64] = self.counts[side].reshape(*self.shape, -1)
+        return counts
 
 
 PIECE = 64  # records
@@ -304,8 +304,8 @@ class Filed:
     def put(self, piece: range, result: EngineResult) -> None:
         """Take in a piece; what is not finished is not in a file, and is not known."""
         if result.open is None:
-            found = with_coin(result.stability, self.reveal, self.raw[: len(piece)])
-            self.totals.add(found.lower, found.upper)
+            bounds = with_coin(result.stability, self.reveal, self.raw[: len(piece)])
+            self.totals.add(bounds.lower, bounds.upper)
         self.queries, self.spent = self.queries + result.queries, self.spent + result.spent
 
     def bounds(self, piece: range = range(0), current: Bounds | None = None) -> Bounds:

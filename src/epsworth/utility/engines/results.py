@@ -46,11 +46,11 @@ def assemble(question: Question, answered: Answered) -> EngineResult:
 
 def _open(question: Question, answered: Answered) -> Bools | None:
     """Return where engines were stopped, by mechanism and record of the whole question."""
-    found = np.zeros((question.shape[0], question.shape[2]), dtype=bool)
+    open_ = np.zeros((question.shape[0], question.shape[2]), dtype=bool)
     for part, answer in answered:
         if answer.open is not None:
-            found[list(part.mechanisms)] = answer.open
-    return found if found.any() else None
+            open_[list(part.mechanisms)] = answer.open
+    return open_ if open_.any() else None
 
 
 def joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
@@ -66,18 +66,18 @@ def joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def curves_of(
-    question: Question, answered: Answered, found: EngineResult, over: str, settings: Settings, pace: Pace
+    question: Question, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Pace
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
-    reveal, accuracy = revealing(question), found.accuracy
+    reveal, accuracy = revealing(question), result.accuracy
     if accuracy is not None:
         accuracy = with_coin(accuracy, reveal, (question.labels == question.y).astype(np.float64))
     engines = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
     curves = Curves(
-        stability=with_coin(found.stability, reveal, np.ones(len(question.records))),
+        stability=with_coin(result.stability, reveal, np.ones(len(question.records))),
         accuracy=accuracy,
         labels=question.labels,
-        labels_possible=found.labels_possible,
+        labels_possible=result.labels_possible,
         method=np.repeat([[engines[m]] for m in sorted(engines)], len(question.records), axis=1),
         over=over,
         tolerance=float(settings.tolerance),
@@ -85,8 +85,8 @@ def curves_of(
     )
     wide = (
         _too_wide(curves, settings.at_least)
-        if found.open is None
-        else [_unfinished(curves, found.open, str(pace.stopped), goes_on=not question.subsets)]
+        if result.open is None
+        else [_unfinished(curves, result.open, str(pace.stopped), goes_on=not question.subsets)]
     )
     check_possible(question, curves.stability)
     return replace(curves, notes=(*curves.notes, *wide))
@@ -133,16 +133,16 @@ def _too_wide(curves: Curves, at_least: float | None) -> list[str]:
     kinds = [bounds for bounds in (curves.stability, curves.accuracy) if bounds is not None]
     widths = np.maximum.reduce([_widths(bounds, curves.over, at_least) for bounds in kinds])
     notes, brackets = [], {engine.name for engine in ENGINES if engine.brackets}
-    for name, found, methods in zip(curves.mechanisms, widths, curves.method, strict=True):
+    for name, width, methods in zip(curves.mechanisms, widths, curves.method, strict=True):
         what, allowed = ("width", 1) if set(methods) <= brackets else ("half-width", 2)
-        at = np.flatnonzero(found > allowed * curves.tolerance * (1 + 1e-9))
+        at = np.flatnonzero(width > allowed * curves.tolerance * (1 + 1e-9))
         if at.size:
             listed = ", ".join(map(show_up, curves.epsilons[at[:MOST_NAMED]]))
             more = f" and {at.size - MOST_NAMED} more" if at.size > MOST_NAMED else ""
-            half = f"half-width of up to {show_up(float(found.max()) / 2, 3)}, a " if allowed == 1 else ""
+            half = f"half-width of up to {show_up(float(width.max()) / 2, 3)}, a " if allowed == 1 else ""
             notes.append(
                 f"{name}: the tolerance of {show_up(curves.tolerance)} is not met at epsilon {listed}{more}: the "
-                f"bounds hold, but with a {half}{what} of up to {show_up(float(found.max()) / allowed, 3)}"
+                f"bounds hold, but with a {half}{what} of up to {show_up(float(width.max()) / allowed, 3)}"
             )
     return notes
 
@@ -153,11 +153,11 @@ def _widths(bounds: Bounds, over: str, at_least: float | None) -> Floats:
     if over != "records":
         both = (bounds.average(), bounds.worst())
         sides = [Interval(lower[..., np.newaxis], upper[..., np.newaxis]) for lower, upper in both]
-    found = []
+    widths = []
     for lower, upper in sides:
         undecided = np.ones(lower.shape, dtype=bool) if at_least is None else (lower < at_least) & (upper >= at_least)
-        found.append(np.where(undecided, upper - lower, 0.0).max(axis=2))
-    return np.asarray(np.maximum.reduce(found))
+        widths.append(np.where(undecided, upper - lower, 0.0).max(axis=2))
+    return np.asarray(np.maximum.reduce(widths))
 
 
 def _reasons(question: Question, answered: Answered) -> list[str]:
@@ -180,12 +180,12 @@ def with_coin(bounds: Bounds, reveal: Floats, raw: Floats) -> Bounds:
     return Bounds(*mixed, None if bounds.pooled is None else _mixed(reveal, raw.mean(), bounds.pooled))
 
 
-def _mixed(reveal: Floats, raw: Floats | float, found: Interval) -> Interval:
+def _mixed(reveal: Floats, raw: Floats | float, bounds: Interval) -> Interval:
     """Mix bounds with what the raw records give: five roundings, an average's own among them; what is certain stays."""
-    lower, upper = (reveal * raw + (1 - reveal) * side for side in found)
+    lower, upper = (reveal * raw + (1 - reveal) * side for side in bounds)
     return Interval(
-        np.where((found.lower == raw) | (reveal == 0), found.lower, np.maximum(down(lower, ulps=5), 0)),
-        np.where((found.upper == raw) | (reveal == 0), found.upper, np.minimum(up(upper, ulps=5), 1)),
+        np.where((bounds.lower == raw) | (reveal == 0), bounds.lower, np.maximum(down(lower, ulps=5), 0)),
+        np.where((bounds.upper == raw) | (reveal == 0), bounds.upper, np.minimum(up(upper, ulps=5), 1)),
     )
 
 
@@ -205,8 +205,8 @@ def check_possible(question: Question, stability: Bounds) -> None:
     brought = [m for m, row in enumerate(question.releases) if any(map(is_brought, row[0].mechanisms))]
     if not brought:
         return
-    kept = _best_by_label(question, stability.lower[brought])
-    for m, best in zip(brought, kept, strict=True):
+    best_bounds = _best_by_label(question, stability.lower[brought])
+    for m, best in zip(brought, best_bounds, strict=True):
         for e, release in enumerate(question.releases[m]):
             promise = release.guarantee
             others = math.exp(-promise.epsilon) * np.maximum(best[e] - promise.delta, 0.0)

@@ -201,19 +201,19 @@ class Mixture(Engine):
     def bound(self, question: Question, settings: Settings) -> EngineResult:
         """Average over the subsets, by how many choices of the client each stands for."""
         shares, before = settings.risk.split(len(question.subsets)), settings.risk.spent
-        found = []
+        results = []
         for number, (subset, _) in enumerate(question.subsets):
             progress = partial(_part, settings.progress, number, len(question.subsets))
             own = replace(settings, risk=shares.take(), progress=progress)
-            found.append(self.answering(subset, own) if subset.positions else _fixed(subset))
+            results.append(self.answering(subset, own) if subset.positions else _fixed(subset))
         choices = np.array([count for _, count in question.subsets], dtype=np.float64)
-        accuracies = [one.accuracy for one in found if one.accuracy is not None]
-        stopped = [one.open for one in found if one.open is not None]
+        accuracies = [one.accuracy for one in results if one.accuracy is not None]
+        stopped = [one.open for one in results if one.open is not None]
         return EngineResult(
-            _average([one.stability for one in found], choices),
+            _average([one.stability for one in results], choices),
             _average(accuracies, choices) if accuracies else None,
-            np.max([one.labels_possible for one in found], axis=0),
-            sum(one.queries for one in found),
+            np.max([one.labels_possible for one in results], axis=0),
+            sum(one.queries for one in results),
             settings.risk.spent - before,
             np.any(stopped, axis=0) if stopped else None,
         )
@@ -232,9 +232,9 @@ def _fixed(question: Question) -> EngineResult:
     return EngineResult(bounds[0], bounds[1] if len(bounds) > 1 else None, possible, len(labels))
 
 
-def _average(found: list[Bounds], choices: Floats) -> Bounds:
-    pooled = [bounds.average() for bounds in found]
-    sides = _mean([bounds.lower for bounds in found], [bounds.upper for bounds in found], choices)
+def _average(subsets: list[Bounds], choices: Floats) -> Bounds:
+    pooled = [bounds.average() for bounds in subsets]
+    sides = _mean([bounds.lower for bounds in subsets], [bounds.upper for bounds in subsets], choices)
     return Bounds(*sides, _mean([side.lower for side in pooled], [side.upper for side in pooled], choices))
 
 

@@ -53,9 +53,9 @@ class Sampled(Engine):
         """Say what stands in the way of the engines that read models of this kind."""
         parts = question.readings.get(by_category)
         readings = parts.asked.readings if isinstance(parts, ByCategory) else question.readings
-        told = [r for r in readings.values() if isinstance(r, Unreadable)]
-        found = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else told))
-        return f"{self.reason}: {'; '.join(found)}" if found else self.reason
+        unreadable = [r for r in readings.values() if isinstance(r, Unreadable)]
+        obstacles = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else unreadable))
+        return f"{self.reason}: {'; '.join(obstacles)}" if obstacles else self.reason
 
     def bound(self, question: Question, settings: Settings) -> EngineResult:
         """Bound every record to the tolerance, or the average and the worst case."""
@@ -230,10 +230,10 @@ def _go_through(
     for look in schedule[done:]:
         if not tally.open.any():
             break
-        draws, told = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
+        draws, part_progress = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
         try:
             left = islice(tasks(draws), tally.tasks, None)
-            sampler.run(left, count, draws * int(tally.open.sum()), told, after)
+            sampler.run(left, count, draws * int(tally.open.sum()), part_progress, after)
         except Stopped:
             save()
             raise
@@ -249,11 +249,11 @@ def _restored(
     sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], state: CheckpointState, **more: Any
 ) -> dict[str, NDArray[Any]] | None:
     """Put a tally and its sampler where an earlier run left them; return what else it kept, or None."""
-    found = state.load(**tally.state(), queries=0, seen="", **more) if state.active else None
-    if found is not None:
-        tally.restore(found, schedule)
-        sampler.restore(found)
-    return found
+    saved = state.load(**tally.state(), queries=0, seen="", **more) if state.active else None
+    if saved is not None:
+        tally.restore(saved, schedule)
+        sampler.restore(saved)
+    return saved
 
 
 def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int) -> Iterator[Task]:
@@ -276,10 +276,10 @@ def _draw_pooled(
 ) -> None:
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
     question, settings = sampler.question, sampler.settings
-    found = _restored(sampler, tally, schedule, state, streams="")
+    saved = _restored(sampler, tally, schedule, state, streams="")
     which, noise = (settings.stream(len(question.records) + number) for number in range(2))  # beyond the records' own
-    if found is not None:
-        for stream, at in zip((which, noise), json.loads(str(found["streams"])), strict=True):
+    if saved is not None:
+        for stream, at in zip((which, noise), json.loads(str(saved["streams"])), strict=True):
             stream.bit_generator.state = at
     n, s = question.unit.shape
     wanted = [target.mean(axis=2) for target in _wanted(question, settings)]

@@ -35,8 +35,8 @@ def shared_grid(question: Question, m: int) -> int | None:
     """Return the grid size k that every feature of mechanism m shares at every epsilon; None where there is none."""
     mechanisms = [mechanism for release in question.releases[m] for mechanism in release.mechanisms]
     sizes = {mechanism.k if isinstance(mechanism, KRR) else None for mechanism in mechanisms}
-    found = sizes.pop()
-    return None if sizes else found
+    size = sizes.pop()
+    return None if sizes else size
 
 
 def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
@@ -156,13 +156,13 @@ class Strata:
 
     def _restore(self, state: CheckpointState, hits: Indices, schedule: Sequence[Look], strata: int) -> int:
         """Take over what an earlier run has of the record, pay for its looks, and return how many these are."""
-        found = state.load(**self._state(hits, 0)) if state.active else None
-        if found is None or int(found["record"]) != self.record:
+        saved = state.load(**self._state(hits, 0)) if state.active else None
+        if saved is None or int(saved["record"]) != self.record:
             return 0
-        hits[...], looked = found["hits"], int(found["looked"])
-        for q, (lower, upper) in zip(self.q, found["q"], strict=True):
+        hits[...], looked = saved["hits"], int(saved["looked"])
+        for q, (lower, upper) in zip(self.q, saved["q"], strict=True):
             q.lower[:], q.upper[:] = lower, upper
-        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])[0]
+        self.queries, self.seen = int(saved["queries"]), labels_of(saved["seen"])[0]
         for look in schedule[:looked]:
             look.risk.spend(strata * len(self.targets))
         return looked

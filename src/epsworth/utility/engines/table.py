@@ -62,28 +62,28 @@ def known(method: object) -> bool:
 
 def plan(question: Question, method: Method, *, average_first: bool = False) -> list[Part]:
     """Assign every mechanism; those that share an engine (and, say, a grid) are answered together."""
-    found: dict[tuple[str, Hashable], Part] = {}
-    asked = _asked_for(method)
+    parts: dict[tuple[str, Hashable], Part] = {}
+    engines = _asked_for(method)
     if method == "auto" and average_first:
-        asked = [engine for engine in asked if not engine.draws_by_record]
+        engines = [engine for engine in engines if not engine.draws_by_record]
     for m in range(len(question.names)):
-        engine = _chosen(question, m, method, asked)
+        engine = _chosen(question, m, method, engines)
         key = engine.name, engine.group_key(question, m)
         why = "asked for" if engine.name == method == "sampled" else _why(engine, question, m)
-        before = found.get(key, Part((), engine, why))
-        found[key] = Part((*before.mechanisms, m), engine, before.why)
+        part = parts.get(key, Part((), engine, why))
+        parts[key] = Part((*part.mechanisms, m), engine, part.why)
     numbers = itertools.count()
     return [
-        replace(part, number=len(found) if isinstance(part.engine, Sampled) else next(numbers))
-        for part in found.values()
+        replace(part, number=len(parts) if isinstance(part.engine, Sampled) else next(numbers))
+        for part in parts.values()
     ]
 
 
 def _why(engine: Engine, question: Question, m: int) -> str:
     """Say in a note why an engine answers, and that it is asked about numbers alone where it is."""
-    asked = engine.reduced(question, m)
-    apart = "" if asked is question else ", for every combination of the sensitive categories"
-    return engine.explain(asked, m) + apart
+    reduced = engine.reduced(question, m)
+    apart = "" if reduced is question else ", for every combination of the sensitive categories"
+    return engine.explain(reduced, m) + apart
 
 
 def _asked_for(method: Method) -> list[Engine]:
@@ -93,20 +93,20 @@ def _asked_for(method: Method) -> list[Engine]:
     return [engine for engine in ENGINES if engine.name == method]
 
 
-def _chosen(question: Question, m: int, method: Method, asked: Sequence[Engine]) -> Engine:
+def _chosen(question: Question, m: int, method: Method, engines: Sequence[Engine]) -> Engine:
     """Return the first engine that can answer and finds it worthwhile, or is asked for; else the first that can.
 
     A label that is itself randomised has an engine of its own, whatever is asked for.
     """
     if not question.releases[m][0].mechanisms:
-        asked = [engine for engine in ENGINES if engine.perturbs_label]
+        engines = [engine for engine in ENGINES if engine.perturbs_label]
     able = []
-    for engine in asked:
+    for engine in engines:
         if engine.supports(question, m) is None:
             if method == engine.name or engine.worthwhile(engine.reduced(question, m), m):
                 return engine
             able.append(engine)
     if not able:
-        reason, remedy = asked[0].supports(question, m), asked[0].remedy
+        reason, remedy = engines[0].supports(question, m), engines[0].remedy
         raise ValueError(f"method={method!r} cannot answer {question.names[m]}: {reason}; {remedy}")
     return able[0]

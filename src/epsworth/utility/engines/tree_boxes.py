@@ -114,10 +114,10 @@ class Descent:
 
     def mass(self, low: Cells, high: Cells) -> Floats:
         """Return the masses of boxes, shape ``(boxes, points)``."""
-        found = np.ones((len(low), len(self.agrees)))
+        mass = np.ones((len(low), len(self.agrees)))
         for j, below in enumerate(self.below):
-            found *= below[high[:, j] + 1] - below[low[:, j]]
-        return found
+            mass *= below[high[:, j] + 1] - below[low[:, j]]
+        return mass
 
     def round(self, light: float, enough: float, check: Callable[[], None]) -> None:
         """Go down all boxes that wait, until those of at most ``light`` mass do, or enough is decided."""
@@ -209,17 +209,17 @@ class Descent:
         parts, corners = zip(*self.pool, strict=True)
         tables, (low, high) = joined_tables(parts), stacked(corners)
         self.pool = []
-        for found in summed(tables, self.below, self.leads.slack):
-            loses = found.loses
+        for tables_sum in summed(tables, self.below, self.leads.slack):
+            loses = tables_sum.loses
             if loses is None:
-                loses = np.maximum(self.mass(low[found.boxes], high[found.boxes]) - found.keeps, 0.0)
+                loses = np.maximum(self.mass(low[tables_sum.boxes], high[tables_sum.boxes]) - tables_sum.keeps, 0.0)
             else:
-                self.ties.append((found.low, found.high))
-            self.agrees += found.keeps.sum(axis=0)
+                self.ties.append((tables_sum.low, tables_sum.high))
+            self.agrees += tables_sum.keeps.sum(axis=0)
             self.differs += loses.sum(axis=0)
-            self.certain &= found.all_keep
-            self.sides = max(self.sides, sum(found.shape))
-            self.work += len(found.boxes) * int(np.prod(found.shape))
+            self.certain &= tables_sum.all_keep
+            self.sides = max(self.sides, sum(tables_sum.shape))
+            self.work += len(tables_sum.boxes) * int(np.prod(tables_sum.shape))
 
     def left(self) -> Corners:
         """Return all boxes that are not decided."""
@@ -250,17 +250,17 @@ def descend(
     check : callable
         Raises Stopped where no more is to be done: what is not decided then stays so.
     """
-    found, light, loops = Descent.of(leads, below), HEAVY, compiled()
-    found.waiting.append(start)
+    descent, light, loops = Descent.of(leads, below), HEAVY, compiled()
+    descent.waiting.append(start)
     with suppress(Stopped):
-        while not found.done(enough) and any(len(low) for low, _ in found.waiting):
+        while not descent.done(enough) and any(len(low) for low, _ in descent.waiting):
             if loops is None:
-                found.round(light, enough, check)
+                descent.round(light, enough, check)
             else:
-                found.compiled_round(loops.descended, light, enough, check)
+                descent.compiled_round(loops.descended, light, enough, check)
             least, most = FALLS
-            light *= min(most, max(least, enough / found.undecided)) if found.undecided > 0 else least
-    return found
+            light *= min(most, max(least, enough / descent.undecided)) if descent.undecided > 0 else least
+    return descent
 
 
 MOST_RECORDS = {4: 1_024, 5: 16, 6: 16}  # under auto, by features; beyond, sampling every one costs less
@@ -309,38 +309,38 @@ class Reach:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
         builder = self.question.read(cells_for)
         leads = Leads.of(builder.model, self.leaves, place)
-        found = descend(leads, self.below, self.start, allowed, self.question.pace.check)
-        asked = 0
-        if leads.apart and found.undecided > allowed:
+        descent = descend(leads, self.below, self.start, allowed, self.question.pace.check)
+        queries = 0
+        if leads.apart and descent.undecided > allowed:
             with suppress(Stopped):
-                asked = self._settle(found, builder.model.classes[place])
-        low, high = found.left()
-        mass = found.mass(low, high)
+                queries = self._settle(descent, builder.model.classes[place])
+        low, high = descent.left()
+        mass = descent.mass(low, high)
         some = (mass > 0).any(axis=1)
         first, last = (
             np.column_stack([own[at[some, j] + by] for j, own in enumerate(self.edges)])
             for at, by in ((low, 0), (high, 1))
         )
-        if found.certain and not len(low):  # the label cannot change
+        if descent.certain and not len(low):  # the label cannot change
             return Undecided(
-                np.ones_like(found.agrees), np.zeros_like(found.agrees), first, last, mass[some], 0.0, asked
+                np.ones_like(descent.agrees), np.zeros_like(descent.agrees), first, last, mass[some], 0.0, queries
             )
-        return Undecided(found.agrees, found.differs, first, last, mass[some], found.error, asked)
+        return Undecided(descent.agrees, descent.differs, first, last, mass[some], descent.error, queries)
 
-    def _settle(self, found: Descent, label: Any) -> int:
+    def _settle(self, descent: Descent, label: Any) -> int:
         """Let the classifier decide the heaviest near ties, at the last point of each."""
-        low, high = stacked([*found.ties, (np.empty((0, len(self.edges)), dtype=np.int32),) * 2])
-        mass = found.mass(low, high)
+        low, high = stacked([*descent.ties, (np.empty((0, len(self.edges)), dtype=np.int32),) * 2])
+        mass = descent.mass(low, high)
         order = np.argsort(-mass.max(axis=1), kind="stable")
         first, left = order[:MOST_ASKED], order[MOST_ASKED:]
         values = [_points(own, low[first, j], high[first, j]) for j, own in enumerate(self.edges)]
         with in_sequence():  # sums of several threads differ from call to call
             keeps = self.question.ask(np.full(len(first), self.record), values) == label
-        found.agrees += mass[first[keeps]].sum(axis=0)
-        found.differs += mass[first[~keeps]].sum(axis=0)
-        found.certain &= bool(keeps.all())
-        found.boxes += len(first)
-        found.ties = [(low[left], high[left])]
+        descent.agrees += mass[first[keeps]].sum(axis=0)
+        descent.differs += mass[first[~keeps]].sum(axis=0)
+        descent.certain &= bool(keeps.all())
+        descent.boxes += len(first)
+        descent.ties = [(low[left], high[left])]
         return len(first)
 
 
