@@ -93,7 +93,7 @@ def closed_forms_moved_inwards(original):
 
 
 @mutant(
-    "epsworth.utility.engines.slabs.Leads.decided",
+    "epsworth.utility.engines.quadratic.Leads.decided",
     claim="quadratic leads within their rounding neither keep nor lose a label",
     test="tests/utility/test_slabs.py::test_values_within_rounding_of_a_boundary_neither_keep_nor_lose_the_label",
 )

@@ -23,7 +23,7 @@ from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 from epsworth.space import Feature
 from epsworth.utility import sides
-from epsworth.utility.engines import propagation, slabs, strata, tree_boxes
+from epsworth.utility.engines import propagation, quadratic, strata, tree_boxes
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
 from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
@@ -302,9 +302,9 @@ def test_quadratic_leads_of_one_value_hold_the_truth():
         for _ in range(10):
             law = FAMILIES[name](float(rng.uniform(0.2, 8))).law(float(rng.random()))
             place = float(rng.integers(1, 1024)) / 1024
-            leads = slabs.Leads(*(np.zeros(shape) for shape in ((1, 2, 2), (1, 2), (1,), (1,))))
+            leads = quadratic.Leads(*(np.zeros(shape) for shape in ((1, 2, 2), (1, 2), (1,), (1,))))
             leads.slope[0, 1], leads.gap[0] = 1.0, -place
-            lower, upper = slabs.bracket(leads, [law], 0.01)
+            lower, upper = quadratic.bracket(leads, [law], 0.01)
             truth = mass(law, EXACT(place), mpmath.inf)
             assert lower.item() <= truth <= upper.item()
             assert upper.item() - lower.item() < 1e-11
