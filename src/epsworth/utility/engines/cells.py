@@ -82,7 +82,7 @@ class Draft:
         if not isinstance(states, Changes):
             return cls(record, edges, states, np.nonzero(states == NEAR))
         at = np.flatnonzero(states.after == NEAR)
-        tied = tuple(place[at].astype(np.intp) for place in (states.row, states.column))
+        tied = states.row[at].astype(np.intp), states.column[at].astype(np.intp)
         return cls(record, edges, states, tied[-len(edges) :])
 
     def points(self, j: int) -> Floats:
@@ -161,8 +161,8 @@ class TreeCells:
 
     def _leaves(self, goes_left: Bools, most: float, fast: bool) -> tuple[tuple[Floats, ...], Boxes] | None:
         leaves = self.sweep.leaves(goes_left, fast).compact()
-        edges = tuple(np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges)
-        shape = tuple(len(e) - 1 for e in edges)
+        edges = tuple([np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges])
+        shape = tuple([len(e) - 1 for e in edges])
         if math.prod(shape) > most:
             return None
         return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])

@@ -24,7 +24,7 @@ LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is t
 
 def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
     """Return the grid of mechanism m per sensitive feature, or None where an output is continuous or grids differ."""
-    sizes = {tuple(mechanism.points for mechanism in release.mechanisms) for release in question.releases[m]}
+    sizes = {tuple([mechanism.points for mechanism in release.mechanisms]) for release in question.releases[m]}
     found = sizes.pop()
     return None if sizes or None in found else found  # type: ignore[return-value]
 

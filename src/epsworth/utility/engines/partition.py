@@ -152,7 +152,7 @@ class Sweep:
             node = np.concatenate([way[self.left[node[to_left]]], way[self.right[node[to_right]]]])
             low = np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1)
             high = np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1)
-        node, low, high = (np.concatenate(part, axis=-1) for part in zip(*leaves_at, strict=True))
+        node, low, high = [np.concatenate(part, axis=-1) for part in zip(*leaves_at, strict=True)]
         order = np.argsort(node)
         starts = np.searchsorted(node[order], self.model.roots)  # nodes of one tree are numbered in a row
         return Leaves(self.edges, node[order], low[:, order], high[:, order], starts)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def _corners(boxes: Boxes, padded: tuple[int, ...]) -> tuple[Indices, Indices, I
             place = place * side + (high + 1 if upper else low)
         places.append(place)
         signs.append(np.full(place.size, (-1) ** (far + sum(sides))))
-    row, place, sign = (np.concatenate(part) for part in (rows, places, signs))
+    row, place, sign = map(np.concatenate, (rows, places, signs))
     order = np.argsort(row, kind="stable")
     return row[order], place[order], order % boxes.low.shape[1], sign[order]
 
@@ -137,7 +138,7 @@ def by_strips(boxes: Boxes, votes: Votes) -> Changes | None:
         before, count = states[-1:], count + row.size
         if count > MOST_CHANGES:
             return None
-    return Changes(*(np.concatenate(part) for part in zip(*found, strict=True)))
+    return Changes(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _touched(boxes: Boxes) -> tuple[Indices, Indices]:
@@ -204,11 +205,10 @@ class Flips:
     at: Changes
     classes: NDArray[Any]
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        sides = [len(edges) - 1 for edges in self.edges]
-        return (1, sides[0]) if len(sides) == 1 else (sides[0], sides[1])
+        return 1 if len(self.edges) == 1 else len(self.edges[0]) - 1, len(self.edges[-1]) - 1
 
     def table(self) -> tuple[tuple[Floats, ...], Table]:
         """Return all labels, and the edges across which some label changes."""

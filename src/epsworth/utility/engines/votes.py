@@ -66,7 +66,7 @@ class Votes:
         trees, size = len(model.roots), model.size
         held = np.where((model.left == LEAF)[:, np.newaxis], model.values, 0.0)
         bits = 0 if model.counts or size == 0 else BITS - math.frexp(size)[1]
-        values, offset = (np.rint(np.ldexp(part, bits)).astype(np.int64) for part in (held, model.offset))
+        values, offset = [np.rint(np.ldexp(part, bits)).astype(np.int64) for part in (held, model.offset)]
         apart = trees + 1 if values.shape[1] > 1 else (trees + 1) / 2
         with np.errstate(over="ignore"):  # of leaves far below the slack: then everything is a near tie
             slack = float(np.ldexp(model.slack, bits))
