@@ -212,7 +212,7 @@ def test_polars_frames_and_arrays_are_read_as_pandas_frames_are():
         (Rank(), "Rank keeps no order of the sensitive feature 'age'"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:RecordResult unknown categories")
+@pytest.mark.filterwarnings("ignore:Found unknown categories")
 @pytest.mark.cases(1)
 def test_what_is_not_understood_is_sampled_and_named(step, reason):
     branches = ColumnTransformer([("a", step, ["age"]), ("h", StandardScaler(), ["hours"])])

@@ -371,7 +371,7 @@ def test_what_a_policy_refuses_is_refused_by_its_row():
         ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses that"
     ):
         ew.stability(Deals().predict, deals(), policy=refusing)
-    with pytest.raises(ValueError, match="unsupported_reason the column 'age'"):
+    with pytest.raises(ValueError, match="lacks the column 'age'"):
         ew.stability(Deals().predict, deals()[["job", "id"]], policy=refusing)
     with pytest.raises(ValueError, match="does not take such a record"):
         ew.stability(SUMS, X[ROWS], policy=ew.Policy.of("pm", 1, RANGES, per="feature", sample=1))

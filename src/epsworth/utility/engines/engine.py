@@ -274,7 +274,7 @@ class ByRecord(Engine):
 
 
 class RecordResult(NamedTuple):
-    """What was found for a record: bounds for each of its `targets`, of as many entries as there are points.
+    """What was found for a record: bounds for each of its `target_labels`, of as many entries as there are points.
 
     ``possible`` counts the labels that can occur within the ranges; ``whole`` is False where the run was stopped within
     the record: its bounds hold, and could be narrower.
@@ -359,6 +359,6 @@ def quantities(question: Question) -> int:
 
 
 def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
-    """Yield every record that is asked about here with its `targets`."""
+    """Yield every record that is asked about here with its `target_labels`."""
     for record in question.left:
         yield record, target_labels(question, record)

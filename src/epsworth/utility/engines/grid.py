@@ -55,7 +55,7 @@ class Grid(ByRecord):
         return f"outputs lie on a grid of {' x '.join(map(str, grid_sizes(question, m) or ()))} points"
 
     def group_key(self, question: Question, m: int) -> Hashable:
-        """EngineResult mechanisms of one grid together."""
+        """Answer mechanisms of one grid together."""
         return grid_sizes(question, m)
 
     def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:

@@ -167,7 +167,7 @@ def drawing_runs(engines: Sequence[Engine]) -> int:
 def _over_subsets(
     question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None, work: Work
 ) -> tuple[Answered, str]:
-    """EngineResult about every subset of the features that a record may release, and average."""
+    """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []
     bounded_over: list[str] = []
     if pace is not None:

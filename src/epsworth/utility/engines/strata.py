@@ -74,7 +74,7 @@ class SharedDraws(ByRecord):
         return len(question.epsilons) > len(question.features)
 
     def group_key(self, question: Question, m: int) -> Hashable:
-        """EngineResult every mechanism by itself."""
+        """Answer every mechanism by itself."""
         return m
 
     def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
