@@ -167,13 +167,10 @@ def atoms_at_most(
 
 def countable(parts: list[Parts]) -> int:
     """Return how many continuous factors the terms may have that `few_continuous` adds up; -1: none of them."""
-    if sum(_combinations(parts, j) for j in range(len(parts))) <= MOST_PLACES:
+    sizes = [part.places.size for part in parts]
+    if sum(math.prod(sizes[:j] + sizes[j + 1 :]) for j in range(len(sizes))) <= MOST_PLACES:
         return 1
     return 0 if halves(parts) is not None else -1
-
-
-def _combinations(parts: list[Parts], without: int) -> int:
-    return math.prod(part.places.size for j, part in enumerate(parts) if j != without)
 
 
 def few_continuous(parts: list[Parts], weights: Floats, threshold: float, slack: float, most: int) -> Interval:

@@ -183,7 +183,8 @@ class Tally:
         """Return the points whose intervals are still wide and on both sides of the target."""
         open_ = np.zeros(self.shape, dtype=bool)
         for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
-            open_ |= (bounds.upper - bounds.lower > 2 * tolerance) & _undecided(bounds, target)
+            undecided = (bounds.lower < target) & ((bounds.upper >= target) | (target > 1))
+            open_ |= (bounds.upper - bounds.lower > 2 * tolerance) & undecided
         return open_
 
     def rivals(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
@@ -194,7 +195,3 @@ class Tally:
             open_ = (worst >= target) | (target > 1)
             rivals |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
         return rivals
-
-
-def _undecided(bounds: Interval, target: Floats) -> NDArray[np.bool_]:
-    return (bounds.lower < target) & ((bounds.upper >= target) | (target > 1))

@@ -63,7 +63,7 @@ def known(method: object) -> bool:
 def plan(question: Question, method: Method, *, average_first: bool = False) -> list[Part]:
     """Assign every mechanism; those that share an engine (and, say, a grid) are answered together."""
     parts: dict[tuple[str, Hashable], Part] = {}
-    engines = _asked_for(method)
+    engines = [engine for engine in ENGINES if method in ("auto", engine.name)]
     if method == "auto" and average_first:
         engines = [engine for engine in engines if not engine.draws_by_record]
     for m in range(len(question.names)):
@@ -84,13 +84,6 @@ def _why(engine: Engine, question: Question, m: int) -> str:
     reduced = engine.reduced(question, m)
     apart = "" if reduced is question else ", for every combination of the sensitive categories"
     return engine.explain(reduced, m) + apart
-
-
-def _asked_for(method: Method) -> list[Engine]:
-    """Return the engines to try, in order."""
-    if method == "auto":
-        return list(ENGINES)
-    return [engine for engine in ENGINES if engine.name == method]
 
 
 def _chosen(question: Question, m: int, method: Method, engines: Sequence[Engine]) -> Engine:
