@@ -12,8 +12,7 @@ from benchmarks.memory import peak
 from benchmarks.timing import Clock, Row, shown
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
-from epsworth.utility.engines.flips import Masses
-from epsworth.utility.engines.row_sweep import compiled
+from epsworth.utility.engines.sweep import Masses, compiled
 from epsworth.utility.question import Question
 
 TWO = ["pm", "laplace_clipped"]

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from epsworth.bounds import Interval
-from epsworth.utility.engines.branch_and_bound import branch, enough, mass_of_boxes
+from epsworth.utility.engines.branch_and_bound import enough
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, widened
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.verdicts import Verdict
+from epsworth.utility.engines.propagation import Verdict, branch, mass_of_boxes
 from epsworth.utility.question import Question
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.utility.engines.coin import revealing, with_coin
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH
+from epsworth.utility.engines.results import revealing, with_coin
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
 

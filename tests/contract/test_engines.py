@@ -22,8 +22,8 @@ import epsworth as ew
 from epsworth.bounds import Risk
 from epsworth.utility.engines import table
 from epsworth.utility.engines.contraction import outward
-from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
-from epsworth.utility.engines.plan import methods
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
+from epsworth.utility.engines.table import methods
 from epsworth.utility.question import Question
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
@@ -105,7 +105,7 @@ def settings(engine, seed=0, progress=lambda share: None, miss=MISS):
 def supported(engine, asked, limit=3):
     """Return a part of a question that the engine answers in one run, or None."""
     able = [m for m in range(asked.shape[0]) if engine.supports(asked, m) is None]
-    keys = [engine.together(asked, m) for m in able]
+    keys = [engine.group_key(asked, m) for m in able]
     chosen = [m for m, key in zip(able, keys, strict=True) if key == keys[0]][:limit]
     return asked.only(chosen) if chosen else None
 
@@ -149,8 +149,8 @@ def test_every_engine_has_a_reason_or_none(engine):
             assert reason is None or (isinstance(reason, str) and reason and not reason.endswith("."))
             if reason is None:
                 assert isinstance(engine.worthwhile(asked, m), bool)
-                assert engine.why(asked, m)
-                hash(engine.together(asked, m))
+                assert engine.explain(asked, m)
+                hash(engine.group_key(asked, m))
 
 
 def test_each_engine_answers_some_question_of_the_zoo():
@@ -168,7 +168,7 @@ def test_what_an_engine_supports_it_bounds(name, engine, with_y):
         given = settings(engine, progress=(shares := []).append)
         answer = engine.bound(asked.only([m]), given)
         if answer is None:
-            assert engine.hands_over
+            assert engine.can_fall_back
             continue
         assert given.risk.spent <= Fraction(MISS)
         assert engine.draws or given.risk.spent == 0
@@ -183,7 +183,7 @@ def test_what_an_engine_supports_it_bounds(name, engine, with_y):
                 assert (bounds.lower <= bounds.upper).all()
                 assert (bounds.upper <= 1).all()
                 for e, r in np.ndindex(asked.shape[1:]):
-                    if engine.of_label:
+                    if engine.perturbs_label:
                         continue
                     share = simulated(name)[m, e, r].get(labels[r], 0) / DRAWS
                     assert bounds.lower[0, e, r] - OFF <= share <= bounds.upper[0, e, r] + OFF
@@ -246,13 +246,13 @@ def ask_of(given, model):
 class HalfLine(ByRecord):
     """Labels of functions that say so themselves: their one feature is compared with ``cut``."""
 
-    name, because = "half_line", "the function names its cut"
+    name, reason = "half_line", "the function names its cut"
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse functions that do not, and noise that comes from elsewhere."""
         return None if hasattr(asked_of(question), "cut") else "the function does not name its cut"
 
-    def found(self, question: Question, settings: Settings):
+    def record_results(self, question: Question, settings: Settings):
         """Yield closed forms."""
         cut = question.features[0].to_unit(np.array([asked_of(question).cut])).item()
         for record, labels in records_of(question):
@@ -260,7 +260,7 @@ class HalfLine(ByRecord):
                 [release.mechanisms[0].law(question.unit[record, 0]) for release in row] for row in question.releases
             ]
             below = np.array([[float(one.mass(-np.inf, cut)) for one in row] for row in law])
-            yield Found(record, [outward(1 - below if label else below, 1e-15) for label in labels], 2)
+            yield RecordResult(record, [outward(1 - below if label else below, 1e-15) for label in labels], 2)
 
 
 def asked_of(question):

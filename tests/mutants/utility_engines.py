@@ -93,7 +93,7 @@ def closed_forms_moved_inwards(original):
 
 
 @mutant(
-    "epsworth.utility.engines.slabs.Leads.decided",
+    "epsworth.utility.engines.quadratic.Leads.decided",
     claim="quadratic leads within their rounding neither keep nor lose a label",
     test="tests/utility/test_slabs.py::test_values_within_rounding_of_a_boundary_neither_keep_nor_lose_the_label",
 )
@@ -180,7 +180,7 @@ def rows_are_not_asked_alone(original):
 
 
 @mutant(
-    "epsworth.utility.engines.cells.CellTables.hands_over",
+    "epsworth.utility.engines.cells.CellTables.can_fall_back",
     claim="an engine that may hand over to sampling leaves it a share of the miss",
     test=f"{SHARED}::test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share",
 )
@@ -189,7 +189,7 @@ def tables_leave_nothing_to_sampling(original):
 
 
 @mutant(
-    "epsworth.utility.engines.tally.Tally.look",
+    "epsworth.utility.engines.draws.Tally.look",
     claim="whoever stops when it looks best is wrong no more often than was asked for",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
@@ -252,7 +252,7 @@ def analysed_one_input_lower(original):
 
 
 @mutant(
-    "epsworth.utility.engines.windows.ROUNDING",
+    "epsworth.utility.engines.closed_forms.ROUNDING",
     claim="closed forms of sums of noise hold the truth",
     test=f"{OUTWARD}::test_sums_of_shares_allow_for_their_own_rounding",
 )

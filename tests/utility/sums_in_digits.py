@@ -16,6 +16,8 @@ from sixty import EXACT, mass
 
 from epsworth import laws
 from epsworth.laws.grid import GridLaw
+from epsworth.utility.engines.closed_forms import uniform_sum
+from epsworth.utility.engines.parts import parts_of
 
 DIGITS = 120
 
@@ -172,3 +174,9 @@ def _of_two(noisy, weights, rest):
 
     with mpmath.workdps(40):
         return total + mpmath.quad(at, [exact(place) for place in places])
+
+
+def closed_form(laws, weights, threshold, slack=0.0):
+    """Bound Pr[sum_j w_j Y_j <= threshold] for at most three laws that mix uniform ones and atoms, to rounding."""
+    used = np.flatnonzero(weights)
+    return uniform_sum([parts_of(laws[j]) for j in used], weights[used], threshold, slack)

@@ -161,7 +161,7 @@ def test_a_run_goes_on_with_the_average_first_without_a_deadline_too(times, tmp_
         return left[0] < 0
 
     whole = ew.stability(half, X, rng=0, **given | {"seconds": 1e6})
-    kept = {"checkpoint": tmp_path / "run.npz", "rng": 0}
+    kept = {"checkpoint": tmp_path / "run", "rng": 0}
     early = ew.stability(half, X, watch=watch, **kept, **given | {"seconds": 1e6})
     assert early.stopped
     found = ew.stability(half, X, **kept, **given)
@@ -176,7 +176,7 @@ def test_a_run_that_began_with_the_records_goes_on_with_them(tmp_path):
         left[0] -= 1
         return left[0] < 0
 
-    kept = {"checkpoint": tmp_path / "run.npz", "rng": 0}
+    kept = {"checkpoint": tmp_path / "run", "rng": 0}
     assert ew.stability(half, X[:3], watch=watch, **kept, **given).stopped
     found = ew.stability(half, X[:3], seconds=1e6, **kept, **given)
     np.testing.assert_array_equal(found.lower, ew.stability(half, X[:3], rng=0, **given).lower)

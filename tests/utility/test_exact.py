@@ -27,8 +27,8 @@ from epsworth.bounds import Interval, Risk
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
-from epsworth.utility.engines.coin import _mixed
 from epsworth.utility.engines.engine import Settings
+from epsworth.utility.engines.results import _mixed
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from readings import tree_model
 from strategies import CONTINUOUS, sparing
@@ -367,10 +367,10 @@ def test_branch_and_bound_finishes_the_undecided_mass_by_sampling(monkeypatch):
         "domain": RANGES,
     }
     direct = ew.stability(model, IRIS[[60]], method="sampled", rng=0, tolerance=0.01, confidence=1 - 1e-6, **settings)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_AT_ONCE", 1)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_CELLS", 1)
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_CELLS", 1)
     for work in (32, 1_000):
-        monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", work)
+        monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_WORK", work)
         found = ew.stability(model, IRIS[[60]], rng=1, tolerance=0.02, confidence=1 - 1e-6, **settings)
         assert (found.method == "branch_and_bound").all()
         assert (found.lower <= direct.upper).all()

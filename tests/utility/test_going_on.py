@@ -47,7 +47,7 @@ def test_a_file_of_another_policy_is_refused(tmp_path, other):
     table = pl.DataFrame(
         {"age": [None, 30.0], "job": ["nurse", "driver"]}, schema={"age": pl.Float64, "job": pl.String}
     )
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run"
     first = ew.stability_of_policy(policy(10, "clerk"), older, table, checkpoint=path)
     with pytest.raises(ValueError, match="true values of the records"):
         ew.stability_of_policy(policy(*other), older, table, checkpoint=path)
@@ -60,7 +60,7 @@ def test_a_run_of_shared_draws_that_was_stopped_goes_on(tmp_path):
     model = LogisticRegression(max_iter=500).fit(IRIS, SPECIES)
     settings = {
         "sensitive": [0, 2, 3], "mechanisms": "laplace", "epsilons": [1, 2, 4], "tolerance": 0.1,
-        "domain": {0: (4, 8), 2: (1, 7), 3: (0, 3)}, "checkpoint": tmp_path / "run.npz", "rng": 0,
+        "domain": {0: (4, 8), 2: (1, 7), 3: (0, 3)}, "checkpoint": tmp_path / "run", "rng": 0,
     }  # fmt: skip
     seen = []
     stopped = ew.stability(

@@ -221,9 +221,9 @@ def test_damaged_pieces_are_refused(make, tmp_path):
 def edit(path, change):
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
-    told = json.loads(str(arrays.pop("told")))
+    told = json.loads(str(arrays.pop("head")))
     change(told, arrays)
-    np.savez(path, told=np.array(json.dumps(told)), **arrays)
+    np.savez(path, head=np.array(json.dumps(told)), **arrays)
 
 
 def test_a_copy_that_no_policy_could_hold_is_refused(tmp_path):

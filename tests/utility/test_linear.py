@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
+from sums_in_digits import closed_form
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
 from epsworth.utility.engines import linear
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, laplace_sum, transform_error
-from epsworth.utility.engines.windows import closed_form
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)

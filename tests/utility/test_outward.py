@@ -13,6 +13,7 @@ from scipy.fft import next_fast_len
 from sixty import EXACT, mass, rational_area
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
+from sums_in_digits import closed_form
 
 import epsworth as ew
 from epsworth import laws
@@ -22,16 +23,14 @@ from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 from epsworth.space import Feature
 from epsworth.utility import sides
-from epsworth.utility.engines import descent, propagation, slabs, strata
-from epsworth.utility.engines.branch_and_bound import branch
+from epsworth.utility.engines import propagation, quadratic, strata, tree_boxes
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
-from epsworth.utility.engines.descent import descend
-from epsworth.utility.engines.leads import Leads
 from epsworth.utility.engines.linear import Comparison
 from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
+from epsworth.utility.engines.propagation import Verdict, branch
 from epsworth.utility.engines.sums import bracket, gaussian_sum, laplace_sum, transform_error
-from epsworth.utility.engines.verdicts import Verdict
-from epsworth.utility.engines.windows import closed_form
+from epsworth.utility.engines.tree_boxes import descend
+from epsworth.utility.engines.votes import Leads
 from epsworth.utility.radius.networks import DUAL, PRUNED
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean
 
@@ -303,9 +302,9 @@ def test_quadratic_leads_of_one_value_hold_the_truth():
         for _ in range(10):
             law = FAMILIES[name](float(rng.uniform(0.2, 8))).law(float(rng.random()))
             place = float(rng.integers(1, 1024)) / 1024
-            leads = slabs.Leads(*(np.zeros(shape) for shape in ((1, 2, 2), (1, 2), (1,), (1,))))
+            leads = quadratic.Leads(*(np.zeros(shape) for shape in ((1, 2, 2), (1, 2), (1,), (1,))))
             leads.slope[0, 1], leads.gap[0] = 1.0, -place
-            lower, upper = slabs.bracket(leads, [law], 0.01)
+            lower, upper = quadratic.bracket(leads, [law], 0.01)
             truth = mass(law, EXACT(place), mpmath.inf)
             assert lower.item() <= truth <= upper.item()
             assert upper.item() - lower.item() < 1e-11
@@ -363,8 +362,8 @@ def by_turns(law, cuts):
 @pytest.mark.parametrize("cells", [1, 8, 4_096])
 def test_cells_of_boxes_hold_the_truth(cells, monkeypatch):
     """One tree of three features whose cells agree by turns, by boxes and tables of up to so many cells."""
-    monkeypatch.setattr(descent, "MOST_CELLS", cells)
-    monkeypatch.setattr(descent, "MOST_AT_ONCE", cells)
+    monkeypatch.setattr(tree_boxes, "MOST_CELLS", cells)
+    monkeypatch.setattr(tree_boxes, "MOST_AT_ONCE", cells)
     rng = np.random.default_rng(0)
     for _ in range(6):
         cuts, points = np.sort(rng.random((3, 4))), rng.random(3)

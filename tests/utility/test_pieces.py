@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
-from epsworth.utility.engines.totals import Histogram, Totals
+from epsworth.utility.engines.pieces import Histogram, Totals
 from parted import in_parts
 
 RNG = np.random.default_rng(0)
@@ -220,14 +220,14 @@ def spoilt(path):
     """Yield what a file could hold instead of a piece, none of which a run wrote."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
-    told = json.loads(str(arrays["told"]))
+    told = json.loads(str(arrays["head"]))
     yield b""
     yield path.read_bytes()[:-40]
     yield bytes(reversed(path.read_bytes()))
     for change in (
-        {"lower": arrays["lower"][..., :-1]},
-        {"told": np.array(json.dumps(told | {"digest": "0"}))},
-        {"told": np.array(["x"], dtype=object)},
+        {"of lower": arrays["of lower"][..., :-1]},
+        {"head": np.array(json.dumps(told | {"digest": "0"}))},
+        {"head": np.array(["x"], dtype=object)},
     ):
         np.savez(path, **arrays | change)
         yield path.read_bytes()
@@ -267,7 +267,7 @@ def test_damaged_heads_are_refused(change, tmp_path):
     with pytest.raises(ValueError, match=r"^curves in parts"):
         ew.CurveParts.load(tmp_path / "parts")
     (tmp_path / "parts" / "head.json").write_text("{")
-    with pytest.raises(ValueError, match=r"folder of pieces .*damaged"):
+    with pytest.raises(ValueError, match=r"checkpoint .*damaged"):
         in_parts(model, X, **asked, folder=tmp_path / "parts")
 
 
@@ -279,7 +279,7 @@ def test_places_that_cannot_hold_pieces_are_refused(tmp_path):
     for path, why in (("file", "it is a file"), ("full", "other files"), ("none/parts", "does not exist")):
         with pytest.raises(ValueError, match=why):
             in_parts(model, X, **asked, folder=tmp_path / path)
-    with pytest.raises(ValueError, match="is the file of one process; go on without n_jobs"):
+    with pytest.raises(ValueError, match="it is a file; give a folder"):
         ew.stability(model, X, **asked, checkpoint=tmp_path / "file", n_jobs=2)
 
 

@@ -10,13 +10,12 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sums_in_digits import closed_form
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.lattice import Lattice
-from epsworth.utility.engines.linear import Comparison
+from epsworth.utility.engines.linear import Comparison, Lattice
 from epsworth.utility.engines.polygons import HalfPlanes, Polygons, area, half_planes, mixed_areas, slabs
-from epsworth.utility.engines.windows import closed_form
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

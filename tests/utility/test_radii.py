@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import epsworth as ew
-from epsworth.utility.engines.checkpoint import digest_of_model
+from epsworth.utility.engines.digests import digest_of_model
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(5, max_depth=4, random_state=0).fit(IRIS, SPECIES)
@@ -89,7 +89,7 @@ def test_a_folder_of_another_question_is_refused_and_so_are_damaged_pieces(tmp_p
     one, two, *_ = sorted(place.glob("*-radii.npz"))
     kept = one.read_bytes()
     one.write_bytes(two.read_bytes())
-    with pytest.raises(ValueError, match="other records than its name says"):
+    with pytest.raises(ValueError, match="another piece than its name says"):
         ew.radii(FOREST, IRIS[:3], checkpoint=place)
     for content in (kept[:-30], b"", b"PK"):
         one.write_bytes(content)

@@ -22,8 +22,8 @@ from epsworth.release import Pass, Rule, Sampling
 from epsworth.release.columns import Column
 from epsworth.space import Feature
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.engine import Answer, Settings
-from epsworth.utility.engines.mixture import Mixture
+from epsworth.utility.engines.engine import EngineResult, Settings
+from epsworth.utility.engines.run import Mixture
 from epsworth.utility.quantities import Bounds
 
 X, Y = load_iris(return_X_y=True)
@@ -256,7 +256,7 @@ def test_subsets_that_equal_words_choose_unevenly_are_allowed_for():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
     question = ew.question_of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
     half = Bounds(*np.full((2, 1, 1, 3), 0.5))
-    mixture = Mixture(lambda subset, own: Answer(half, None, np.ones(3, dtype=int), 1))
+    mixture = Mixture(lambda subset, own: EngineResult(half, None, np.ones(3, dtype=int), 1))
     settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
     found, equal = mixture.bound(question, settings).stability, 1_000**2 / 2**65  # two of a thousand words of 64 bits
     assert (found.lower <= 0.5 - equal).all()
@@ -269,7 +269,7 @@ def test_a_record_that_is_open_in_one_subset_is_open():
     half, possible = Bounds(*np.full((2, 1, 1, 3), 0.5)), np.ones(3, dtype=int)
     first, second = np.array([[True, False, False]]), np.array([[True, True, False]])
     for each, expected in [((first, second), second), ((first, None), first), ((None, None), None)]:
-        answers = iter(Answer(half, None, possible, 1, open=open_) for open_ in each)
+        answers = iter(EngineResult(half, None, possible, 1, open=open_) for open_ in each)
         mixture = Mixture(lambda subset, own, answers=answers: next(answers))
         settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
         np.testing.assert_array_equal(mixture.bound(question, settings).open, expected)

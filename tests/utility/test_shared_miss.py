@@ -12,9 +12,9 @@ import epsworth as ew
 from epsworth import bounds
 from epsworth.bounds import Interval, Overspent, Risk
 from epsworth.utility.engines import rays, table
-from epsworth.utility.engines.assembly import drawing_runs, run
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.rays import Cumulated, Rays, Region
+from epsworth.utility.engines.run import drawing_runs, run
 from epsworth.utility.engines.sampled import AverageFirst, Sampled, each_record, whole_dataset
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
@@ -57,7 +57,7 @@ def spent(monkeypatch):
     monkeypatch.setattr(bounds, "draws_needed", planning)
     monkeypatch.setattr(Risk, "interval", idle)
     monkeypatch.setattr(rays, "Cumulated", Noted)
-    monkeypatch.setattr("epsworth.utility.engines.descent.MOST_WORK", 0)  # nearly everything is drawn
+    monkeypatch.setattr("epsworth.utility.engines.tree_boxes.MOST_WORK", 0)  # nearly everything is drawn
     return found
 
 
@@ -165,7 +165,7 @@ def test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share(engine):
 class Toy(SharedDraws):
     """Hands everything over."""
 
-    name, draws, hands_over = "toy", False, True
+    name, draws, can_fall_back = "toy", False, True
 
     def bound(self, question, settings):
         return None

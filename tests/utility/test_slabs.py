@@ -18,8 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, RobustScaler
 
 import epsworth as ew
 from epsworth.classifiers.reading import unlike
-from epsworth.utility.engines.quadratic import quadratic_for
-from epsworth.utility.engines.slabs import Intervals, Leads, _extremes, bracket
+from epsworth.utility.engines.quadratic import Intervals, Leads, _extremes, bracket, quadratic_for
 from readings import said
 from strategies import sparing
 

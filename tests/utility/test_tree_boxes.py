@@ -19,11 +19,11 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.utility.engines import box_loops, descent
+from epsworth.utility.engines import loops, tree_boxes
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
-from epsworth.utility.engines.leads import Leads
 from epsworth.utility.engines.tree_boxes import Reach
+from epsworth.utility.engines.votes import Leads
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -62,9 +62,9 @@ def flowers(classes):
 @pytest.mark.cases(1)
 def test_boxes_meet_the_exact_cells(name, classes, at_once, monkeypatch):
     """Three of four features, so one is public: several records, and labels that they do not have."""
-    monkeypatch.setattr(descent, "MOST_AT_ONCE", at_once)
-    monkeypatch.setattr(descent, "MOST_CELLS", 64)
-    monkeypatch.setattr(descent, "compiled", lambda: None)
+    monkeypatch.setattr(tree_boxes, "MOST_AT_ONCE", at_once)
+    monkeypatch.setattr(tree_boxes, "MOST_CELLS", 64)
+    monkeypatch.setattr(tree_boxes, "compiled", lambda: None)
     X, y = flowers(classes)
     model = MODELS[name].fit(X, y)
     given = {
@@ -180,7 +180,7 @@ def descended(X, model, record, enough, **more):
     asked = ew.Question.of(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
     builder = cells_for(asked)
     reach = Reach.of(asked, record, LawsOverEpsilon(asked), builder.reached(record))
-    return descent.descend(
+    return tree_boxes.descend(
         Leads.of(builder.model, reach.leaves, asked.labels[record]), reach.below, reach.start, enough
     )
 
@@ -189,11 +189,11 @@ def descended(X, model, record, enough, **more):
 def test_what_is_decided_and_what_is_left_is_all_there_is(enough, monkeypatch):
     X, y = flowers(3)
     model = RandomForestClassifier(9, random_state=0).fit(X, y)
-    monkeypatch.setattr(descent, "MOST_AT_ONCE", 1)
-    monkeypatch.setattr(descent, "MOST_CELLS", 16)
-    monkeypatch.setattr(descent, "ENTRIES", 256)
-    monkeypatch.setattr(descent, "TOGETHER", 5)
-    monkeypatch.setattr(descent, "compiled", lambda: None)
+    monkeypatch.setattr(tree_boxes, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(tree_boxes, "MOST_CELLS", 16)
+    monkeypatch.setattr(tree_boxes, "ENTRIES", 256)
+    monkeypatch.setattr(tree_boxes, "TOGETHER", 5)
+    monkeypatch.setattr(tree_boxes, "compiled", lambda: None)
     found = descended(X, model, 70, enough, sensitive=[0, 1, 2, 3])
     low, high = found.left()
     np.testing.assert_allclose(found.agrees + found.differs + found.mass(low, high).sum(axis=0), 1, atol=1e-12)
@@ -210,13 +210,13 @@ def test_the_loop_over_boxes_decides_what_numpy_does(name, classes, monkeypatch)
     """The loop as it stands, in plain Python: with numba it is the same."""
     X, y = flowers(classes)
     model = MODELS[name].fit(X, y)
-    monkeypatch.setattr(descent, "MOST_AT_ONCE", 1)
-    monkeypatch.setattr(descent, "MOST_CELLS", 32)
-    found = {}
-    for loop in (None, box_loops.descended):
-        monkeypatch.setattr(descent, "compiled", lambda loop=loop: loop)
-        found[loop] = descended(X, model, 60, 0.0, sensitive=[0, 2, 3])
-    numpy, plain = found.values()
+    monkeypatch.setattr(tree_boxes, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(tree_boxes, "MOST_CELLS", 32)
+    found = []
+    for loop in (None, loops.PLAIN):
+        monkeypatch.setattr(tree_boxes, "compiled", lambda loop=loop: loop)
+        found.append(descended(X, model, 60, 0.0, sensitive=[0, 2, 3]))
+    numpy, plain = found
     np.testing.assert_allclose(plain.agrees, numpy.agrees, atol=1e-14)
     np.testing.assert_allclose(plain.differs, numpy.differs, atol=1e-14)
     assert plain.certain == numpy.certain
@@ -232,15 +232,15 @@ def test_a_stopped_run_goes_on_to_the_bit(tmp_path):
         "tolerance": 0.02,
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(descent, "MOST_WORK", 500)
-        patched.setattr(descent, "MOST_AT_ONCE", 1)
-        whole = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "whole.npz", **given)
+        patched.setattr(tree_boxes, "MOST_WORK", 500)
+        patched.setattr(tree_boxes, "MOST_AT_ONCE", 1)
+        whole = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "whole", **given)
         assert whole.confidence < 1
         early = ew.stability(
-            model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run.npz", watch=lambda now: now.done > 0.6, **given
+            model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run", watch=lambda now: now.done > 0.6, **given
         )
         assert early.stopped
-        again = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run.npz", **given)
+        again = ew.stability(model, X[[0, 60, 70, 100]], checkpoint=tmp_path / "run", **given)
     np.testing.assert_array_equal(again.lower, whole.lower)
     np.testing.assert_array_equal(again.upper, whole.upper)
     assert (early.lower <= whole.upper).all()

@@ -195,8 +195,7 @@ Resume = Annotated[
     Path | None,
     typer.Option(
         "--resume",
-        help="File (a folder beside --jobs, --cluster) in which the run is kept: go on from it where it is there. "
-        "It is computed from raw data.",
+        help="Folder in which the run is kept: go on from it where it is there. It is computed from raw data.",
     ),
 ]
 
@@ -340,11 +339,11 @@ def check_outputs(json_file: str | None, plot: Path | None, *others: Path | None
 
 
 def check_resume(resume: Path | None) -> None:
-    """Refuse, before any work, a place where no run can be kept: it is a file, or a folder of pieces."""
-    from epsworth.files import check_writable
+    """Refuse, before any work, a place where no run can be kept."""
+    from epsworth.utility.engines.checkpoint import check_folder
 
-    if resume is not None and not resume.is_dir():
-        check_writable(resume)
+    if resume is not None and not resume.is_file():  # a file may be an input, which is told apart from outputs
+        check_folder(resume, "--resume")
 
 
 def check_page(page: Path | None) -> None:

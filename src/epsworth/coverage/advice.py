@@ -281,7 +281,7 @@ def window(
         raise CoverageError(f"rule must be advantage or plateau, got {rule!r}")
     check_n_jobs(n_jobs)
     if checkpoint is not None:
-        from epsworth.utility.engines.piece_files import check_folder
+        from epsworth.utility.engines.checkpoint import check_folder
 
         check_folder(checkpoint)
     rows, labels = check_data(X, y, classes)

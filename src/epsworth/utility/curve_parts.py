@@ -26,14 +26,15 @@ from epsworth.parallel import batches_of
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity, averages
-from epsworth.utility.engines.coin import with_coin
-from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, part_file, read_piece
-from epsworth.utility.engines.totals import Histogram, Totals
+from epsworth.utility.engines.checkpoint import piece_path, read_piece
+from epsworth.utility.engines.pieces import Histogram, Totals
+from epsworth.utility.engines.results import with_coin
 from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.views import long_columns, promises, view_of
 
 FORMAT = "epsworth-curve-parts-1"
+RESULT, LABELS, RIGHT = "curves.json", "labels.npy", "right.npy"
 
 
 @dataclass(frozen=True)
@@ -321,7 +322,7 @@ notes, spent, stopped
     def _curves(self, piece: range) -> Curves:
         found = self._unknown(piece)
         for source in self.sources:
-            path, at = part_file(self.folder, source.number, piece), list(source.mechanisms)
+            path, at = piece_path(self.folder, source.number, piece), list(source.mechanisms)
             if self.stopped and not path.exists():
                 continue
             shape = len(at), len(self.epsilons), len(piece)

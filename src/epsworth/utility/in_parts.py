@@ -14,14 +14,13 @@ from epsworth.files import replacing
 from epsworth.numerals import short
 from epsworth.results import json_form
 from epsworth.threads import one_openmp_thread
-from epsworth.utility.curve_parts import CurveParts, Source
-from epsworth.utility.engines.assembly import READ, Answered, promised, what_is_known
-from epsworth.utility.engines.assembly import run as solve
-from epsworth.utility.engines.checkpoint import OWNER_ONLY
-from epsworth.utility.engines.coin import revealing
+from epsworth.utility.curve_parts import LABELS, RESULT, RIGHT, CurveParts, Source
+from epsworth.utility.engines.checkpoint import OWNER_ONLY, Checkpoint, check_folder
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.piece_files import LABELS, RESULT, RIGHT, PieceFolder, check_folder
 from epsworth.utility.engines.pieces import Work, piece_size
+from epsworth.utility.engines.results import Answered, promised, revealing
+from epsworth.utility.engines.run import READ
+from epsworth.utility.engines.run import run as solve
 from epsworth.utility.pace import Pace
 from epsworth.utility.question import Question
 from epsworth.utility.run import Run, RunOptions
@@ -83,7 +82,7 @@ def stability_in_parts(
     check_folder(folder, "folder")
     how.pace.progress(READ / 2)
     n, n_jobs = len(question.records), how.n_jobs
-    pieces = PieceFolder(folder, how.asked_in_files(question), n, piece_size(n, n_jobs), how.settings.rng)
+    pieces = Checkpoint(folder, how.asked_in_files(question), n, piece_size(n, n_jobs), how.settings.rng)
     _write_labels(pieces, question)
     work = Work(n_jobs, pieces, filed=True)
     with one_openmp_thread():
@@ -95,7 +94,7 @@ def stability_in_parts(
     return parts
 
 
-def _write_labels(pieces: PieceFolder, question: Question) -> None:
+def _write_labels(pieces: Checkpoint, question: Question) -> None:
     """Keep what parts need of the records beside the bounds: labels, and whether these are the true ones."""
     held = {LABELS: _plain(question.labels)}
     if question.y is not None:
@@ -112,10 +111,7 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
     return plain
 
 
-def _parts_of(
-    pieces: PieceFolder, question: Question, answered: Answered, settings: Settings, pace: Pace
-) -> CurveParts:
-    found = what_is_known(question, answered)
+def _parts_of(pieces: Checkpoint, question: Question, answered: Answered, settings: Settings, pace: Pace) -> CurveParts:
     parts = CurveParts(
         folder=pieces.path,
         records=len(question.records),
@@ -125,7 +121,7 @@ def _parts_of(
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
         with_accuracy=question.y is not None,
-        **promised(question, answered, found, settings, pace),
+        **promised(question, answered, settings, pace),
     )
     return replace(parts, notes=(*parts.notes, *_ending(parts, pace)))
 

@@ -6,8 +6,6 @@ A piece is a range of records, and follows from the question and its range alone
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -23,13 +21,12 @@ from epsworth.arrays import Floats, Rng, generator
 from epsworth.callbacks import check_callback
 from epsworth.classifiers import Labels, as_classifier
 from epsworth.classifiers.inputs import table_of
-from epsworth.files import reading, replacing
 from epsworth.parallel import batches_of, check_n_jobs, in_order
 from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
 from epsworth.rounding import show_down, show_up
-from epsworth.utility.engines.checkpoint import OWNER_ONLY, digest, digest_of_model, drawn_seeds
-from epsworth.utility.engines.piece_files import DAMAGED, UNREADABLE, PieceFolder
+from epsworth.utility.engines.checkpoint import Checkpoint, drawn_seeds, reading_piece, refusing_damaged, write_piece
+from epsworth.utility.engines.digests import digest, digest_of_model
 from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options
@@ -196,7 +193,7 @@ def radii(
     if checkpoint is not None:
         options = {"confidence": confidence, "failing": failing, "budget": budget, "seconds": seconds}
         asked = _described(classifier, records, labels, first, **options)
-        folder = PieceFolder(checkpoint, asked, len(records), size, random)
+        folder = Checkpoint(checkpoint, asked, len(records), size, random)
         size = folder.size
     piece = replace(piece, seeds=drawn_seeds(random) if folder is None else folder.seeds)
     found: dict[range, list[Radius]] = {}
@@ -255,7 +252,7 @@ def _described(classifier: Any, records: Records, labels: Labels, first: Asked, 
     } | {name: f"{value}" for name, value in settings.items()}
 
 
-def _file(folder: PieceFolder, piece: range) -> Path:
+def _file(folder: Checkpoint, piece: range) -> Path:
     return folder.path / f"{piece.start:012d}-radii.npz"
 
 
@@ -273,32 +270,16 @@ def _write(path: Path, asked: str, found: list[Radius]) -> None:
     arrays = {name: np.array(values, dtype=ARRAYS[name]) for name, values in arrays.items()}
     nothing = np.full(len(found[0].features), math.nan)
     arrays["witness"] = np.array([nothing if one.witness is None else one.witness for one in found], dtype=np.float64)
-    told: dict[str, Any] = {"digest": asked, "file": path.name, "methods": [one.method for one in found]}
-    told["notes"] = [one.notes for one in found]
-    with replacing(path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
-        np.savez(file, told=np.array(json.dumps(told)), **arrays)
+    write_piece(path, asked, arrays, methods=[one.method for one in found], notes=[one.notes for one in found])
 
 
 def _read(path: Path, asked: str, done: range, first: Asked, piece: _Piece) -> list[Radius]:
     """Return the radii that a file holds; refuse a damaged one, or one of another question."""
-    with reading(path, "piece") as content:
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            told = json.loads(str(arrays.pop("told")))
-            columns = {name: arrays[name].tolist() for name in ARRAYS}
-            columns |= {"witness": list(arrays["witness"]), "method": told["methods"], "notes": told["notes"]}
-        except UNREADABLE:
-            raise ValueError(DAMAGED) from None
-        if told.get("digest") != asked:
-            raise ValueError("belongs to another question; remove it, or give another folder")
-        if told.get("file") != path.name:
-            raise ValueError("holds other records than its name says; remove it, and it is done again")
+    with reading_piece(path, asked) as (words, arrays), refusing_damaged():
+        columns = {name: arrays[name].tolist() for name in ARRAYS}
+        columns |= {"witness": list(arrays["witness"]), "method": words["methods"], "notes": words["notes"]}
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        try:
-            return [_restored(row, first, piece.settings["failing"]) for row in rows]
-        except (*UNREADABLE, RuntimeError):  # more spent than its confidence leaves
-            raise ValueError(DAMAGED) from None
+        return [_restored(row, first, piece.settings["failing"]) for row in rows]
 
 
 def _restored(kept: dict[str, Any], first: Asked, failing: float) -> Radius:

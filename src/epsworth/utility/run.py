@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -13,18 +12,18 @@ import numpy as np
 
 from epsworth.arrays import Rng, generator
 from epsworth.bounds import Risk
-from epsworth.files import check_writable, file_named
 from epsworth.numerals import share, short
-from epsworth.parallel import alone, check_n_jobs
+from epsworth.parallel import check_n_jobs
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.assembly import READ, Answered, assemble, curves_of, run
-from epsworth.utility.engines.checkpoint import Checkpoint, described
+from epsworth.utility.engines.checkpoint import Checkpoint, check_folder
+from epsworth.utility.engines.digests import described
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.piece_files import UNCUT, PieceFolder, check_folder
-from epsworth.utility.engines.pieces import WHOLE, Work, piece_size
-from epsworth.utility.engines.plan import Method, known, methods
+from epsworth.utility.engines.pieces import Work, piece_size
+from epsworth.utility.engines.results import Answered, assemble, curves_of
+from epsworth.utility.engines.run import READ, average_comes_first, run
 from epsworth.utility.engines.sampled import Over
+from epsworth.utility.engines.table import Method, known, methods
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -77,8 +76,8 @@ class RunOptions(TypedDict, total=False):
         Time after which the run ends with what is proven by then: valid bounds, wider than the tolerance where it was
         not finished, and 0 to 1 where it had not begun (``Curves.stopped``, and ``notes``).  Of all mechanisms for
         which anything is drawn the *average* over the records then comes first, by one interval per mechanism and
-        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``, a
-        folder for a checkpoint, or a run that began without a deadline.  Everything counts from the call on; looking
+        epsilon, to the tolerance; only then the worst case, or record after record.  Not so with ``over="records"``,
+        or where a checkpoint is of a run that began without a deadline.  Everything counts from the call on; looking
         into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
         quarter of a second, or twice what a query costs whatever its size).
     watch : callable, optional
@@ -86,10 +85,10 @@ class RunOptions(TypedDict, total=False):
         returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
         deadline too, the first averages are there within seconds.
     checkpoint : path, optional
-        A file that the run is kept in, every half minute and whenever it ends, by an exception too; where the file is
-        there, the run goes on from it, to the bounds it would have had without a break.  It must belong to the same
-        question.  It is computed from raw data: keep it as you keep the table.  Where there are workers, or the path is
-        a folder, it is a folder with a file for every piece that is done; any number of workers goes on from it.
+        A folder that the run is kept in: a file for every piece of the records that is done, and what the others have,
+        every half minute and whenever the run ends, by an exception too.  Where the folder is there, the run goes on
+        from it, with any number of workers, to the bounds it would have had without a break.  It must belong to the
+        same question.  It is computed from raw data: keep it as you keep the table.
     n_jobs : int, optional
         Workers that share the records, piece by piece; -1 for all cores.  None leaves it to ``joblib.parallel_config``,
         by default this process alone.  The bounds are the same to the last bit, whoever does which piece; ``queries``
@@ -143,7 +142,7 @@ class Run:
         _check(method, confidence, tolerance, over, at_least)
         check_n_jobs(n_jobs)
         if checkpoint is not None:
-            _check_place(checkpoint, n_jobs)
+            check_folder(checkpoint)
         settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), pace.progress)
         return cls(method, over, confidence, settings, pace, checkpoint, n_jobs)
 
@@ -193,35 +192,13 @@ class Run:
         )  # fmt: skip
 
     def _answered(self, question: Question) -> tuple[Answered, str]:
-        with self._kept(question) as (checkpoint, work):
-            return run(question, self.method, self.settings, self.over, self.pace, checkpoint, work)
-
-    @contextmanager
-    def _kept(self, question: Question) -> Iterator[tuple[Checkpoint | None, Work]]:
-        """Yield where the run is kept: nowhere, in one file, or in a folder, with a file for what is not cut."""
+        settings, n = self.settings, len(question.records)
         if self.checkpoint is None:
-            yield None, Work(self.n_jobs)
-            return
-        path, rng, n = Path(self.checkpoint), self.settings.rng, len(question.records)
-        asked = self.asked_in_files(question)
-        if alone(self.n_jobs) and not path.is_dir():
-            with Checkpoint(path, asked, rng) as kept:
-                yield kept, WHOLE
-            return
-        folder = PieceFolder(path, asked, n, piece_size(n, self.n_jobs), rng)
-        with Checkpoint(folder.path / UNCUT, asked, rng, even_if_empty=False) as kept:
-            yield kept, Work(self.n_jobs, folder)
-
-
-def _check_place(checkpoint: str | Path, n_jobs: int | None) -> None:
-    """Refuse, before any work, what cannot be a checkpoint: a file for this process alone, a folder for workers."""
-    path = file_named(checkpoint, "checkpoint")
-    if path.is_dir() or not (path.exists() or alone(n_jobs)):
-        check_folder(path)
-    elif alone(n_jobs):
-        check_writable(path)
-    else:
-        raise ValueError(f"checkpoint {path}: is the file of one process; go on without n_jobs, or give a folder")
+            return run(question, self.method, settings, self.over, self.pace, Work(self.n_jobs))
+        first = average_comes_first(question, self.over, self.pace)
+        asked, size = self.asked_in_files(question), piece_size(n, self.n_jobs)
+        with Checkpoint(self.checkpoint, asked, n, size, settings.rng, average_first=first) as folder:
+            return run(question, self.method, settings, self.over, self.pace, Work(self.n_jobs, folder))
 
 
 def _check(method: Any, confidence: Any, tolerance: Any, over: Any, at_least: Any) -> None:

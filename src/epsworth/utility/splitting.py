@@ -21,12 +21,11 @@ from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.family import families
 from epsworth.mechanisms.record import RecordRelease, record_release
 from epsworth.numerals import positive, short
-from epsworth.parallel import alone
 from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
 from epsworth.space import Ranges
 from epsworth.utility.curves import MET
-from epsworth.utility.engines.plan import Method
+from epsworth.utility.engines.table import Method
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.question import Question
 from epsworth.utility.run import Run
@@ -38,7 +37,7 @@ STEPS = {2: 40, 3: 16}  # of the whole grid of shares; beyond, pairs of features
 EXCHANGES = (8, 16, 32)
 SMALLEST_SHARE = 1 / 200
 SEARCHED = 0.9  # share of the work after the search
-PART = re.compile(r"\d{4}(\.npz)?")  # of a checkpoint
+PART = re.compile(r"\d{4}")  # of a checkpoint
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def split_budget(
     ) -> tuple[Floats, Floats, float]:
         question, number = _with_splits(base, found[0].build, total, shares), next(asked)
         draws = np.random.default_rng([seed, number])  # its own: the same whether those before were asked or kept
-        kept = None if folder is None else folder / _name(folder, number, n_jobs)
+        kept = None if folder is None else folder / f"{number:04}"
         run = Run.of(
             method=method, confidence=confidence, tolerance=tolerance, rng=draws, n_jobs=n_jobs, checkpoint=kept,
             progress=told,
@@ -270,12 +269,6 @@ def _folder(path: Path) -> Path:
         raise ValueError(f"checkpoint {path}: must be a folder of a split, or not be there yet; name another one")
     path.mkdir(mode=0o700, exist_ok=True)
     return path
-
-
-def _name(folder: Path, number: int, n_jobs: int | None) -> str:
-    """Return the name of a question's part: the one that is there, else a file of one process or a folder."""
-    name = f"{number:04}"
-    return name if (folder / name).is_dir() or not alone(n_jobs) else f"{name}.npz"
 
 
 def _search(s: int, score: Callable[..., Floats], progress: Callable[[float], None]) -> Floats:

@@ -7,7 +7,6 @@ besides, and is read only where both are those of the run.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -17,10 +16,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.files import reading, replacing
 from epsworth.keeping import Arrays
-from epsworth.utility.engines.checkpoint import OWNER_ONLY, digest, plain_state, restored_state
-from epsworth.utility.engines.piece_files import DAMAGED, HEAD, UNREADABLE, PieceFolder, check_folder, head_of
+from epsworth.utility.engines.checkpoint import (
+    HEAD,
+    UNREADABLE,
+    Checkpoint,
+    check_folder,
+    read_head,
+    reading_piece,
+    refusing_damaged,
+    write_piece,
+)
+from epsworth.utility.engines.digests import digest
 
 DRAWS = "randomness"  # where it begins: a word of the question
 
@@ -28,7 +35,7 @@ DRAWS = "randomness"  # where it begins: a word of the question
 class KeptSteps:
     """What a run of a computation leaves in a folder, and finds there; see `epsworth.keeping.Keeping`."""
 
-    def __init__(self, folder: PieceFolder) -> None:
+    def __init__(self, folder: Checkpoint) -> None:
         self.folder, self.steps = folder, 0
 
     @classmethod
@@ -61,7 +68,7 @@ class KeptSteps:
         asked = {"task": task, "version of epsworth": version("epsworth")}
         asked |= {word: digest(*values) for word, values in data.items()}
         asked |= {word: f"{value}" for word, value in settings.items()}
-        return cls(PieceFolder(path, asked | {DRAWS: state or "none"}, 1, 1, np.random.default_rng(0)))
+        return cls(Checkpoint(path, asked | {DRAWS: state or "none"}, 1, 1, np.random.default_rng(0)))
 
     def step(self, function: Any) -> Step:
         """Return the place of the next step."""
@@ -72,7 +79,7 @@ class KeptSteps:
 class Step:
     """The pieces of a step, in the order of its batches."""
 
-    def __init__(self, folder: PieceFolder, number: int, function: Any) -> None:
+    def __init__(self, folder: Checkpoint, number: int, function: Any) -> None:
         self.folder, self.number, self.function = folder, number, function
 
     def holds(self, number: int) -> bool:
@@ -82,37 +89,21 @@ class Step:
     def write(self, number: int, batch: Any, result: Any) -> None:
         """Keep a piece."""
         path, arrays = self._file(number), dict(self.function.arrays(result))
-        told: dict[str, Any] = {"digest": self.folder.digest, "file": path.name, "asked": _digest_of(batch)}
-        told["words"] = {name: _coded(arrays, name) for name in arrays if arrays[name].dtype.hasobject}
-        with replacing(path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
-            np.savez(file, told=np.array(json.dumps(told)), **{f"of {name}": array for name, array in arrays.items()})
+        words = {name: _coded(arrays, name) for name in arrays if arrays[name].dtype.hasobject}
+        write_piece(path, self.folder.digest, arrays, asked=_digest_of(batch), words=words)
 
     def read(self, number: int, batch: Any) -> Any:
         """Return a piece that is done; refuse a file that cannot have been kept."""
         path = self._file(number)
-        with reading(path, "piece") as content:
-            try:
-                with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                    arrays = {name: file[name] for name in file.files}
-                told = json.loads(str(arrays.pop("told")))
-                arrays = {name.removeprefix("of "): array for name, array in arrays.items()}
-                ours = [told[word] for word in ("digest", "file", "asked")]
-                words = {str(name): list(known) for name, known in told["words"].items()}
-            except UNREADABLE:
-                raise ValueError(DAMAGED) from None
-            if ours[0] != self.folder.digest:
-                raise ValueError("belongs to another question; remove it, or give another folder")
-            if ours[1] != path.name:
-                raise ValueError("holds another piece than its name says; remove it, and it is done again")
-            if ours[2] != _digest_of(batch):
+        with reading_piece(path, self.folder.digest) as (head, arrays):
+            if head.get("asked") != _digest_of(batch):
                 raise ValueError(
                     "was asked something else, by other versions or on a machine of another kind; go on there, or "
                     "remove the folder"
                 )
-            try:
+            with refusing_damaged():
+                words = {str(name): list(known) for name, known in head["words"].items()}
                 return self.function.read(batch, arrays | {name: _decoded(arrays[name], words[name]) for name in words})
-            except UNREADABLE:
-                raise ValueError(DAMAGED) from None
 
     def _file(self, number: int) -> Path:
         return self.folder.path / f"{self.number:06d}-{number:06d}.npz"
@@ -126,15 +117,14 @@ def begun(path: str | Path, rng: np.random.Generator) -> str:
     ValueError
         Where the folder is damaged, or its generator of another kind.
     """
-    head = check_folder(path) / HEAD
-    if head.exists():
-        with reading(head, "folder of pieces") as content:
-            kept = head_of(content)["question"].get(DRAWS)
-            try:
-                if isinstance(kept, str) and kept != "none":
-                    rng.bit_generator.state = restored_state(json.loads(kept))
-            except UNREADABLE:
-                raise ValueError("is damaged, or its generator is of another kind; remove the folder") from None
+    if (check_folder(path) / HEAD).exists():
+        kept = read_head(Path(path))["question"].get(DRAWS)
+        try:
+            if isinstance(kept, str) and kept != "none":
+                rng.bit_generator.state = restored_state(json.loads(kept))
+        except UNREADABLE:
+            why = "is damaged, or its generator is of another kind; remove the folder"
+            raise ValueError(f"checkpoint {Path(path) / HEAD}: {why}") from None
     return json.dumps(plain_state(rng.bit_generator.state))
 
 
@@ -161,3 +151,19 @@ def _decoded(places: NDArray[Any], words: list[Any]) -> NDArray[Any]:
     if not {type(word) for word in words} <= {str, int, float, bool}:
         raise ValueError
     return np.asarray(found[places])
+
+
+def plain_state(state: Any) -> Any:
+    """Return a generator's state as JSON has it: some hold arrays."""
+    if isinstance(state, Mapping):
+        return {name: plain_state(value) for name, value in state.items()}
+    return {"array": state.tolist()} if isinstance(state, np.ndarray) else state
+
+
+def restored_state(state: Any) -> Any:
+    """Return what `plain_state` was given."""
+    if not isinstance(state, dict):
+        return state
+    if state.keys() == {"array"}:
+        return np.array(state["array"], dtype=np.uint64)
+    return {name: restored_state(value) for name, value in state.items()}

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.utility.engines.leads import Cells
+
+Cells = NDArray[np.int32]
 
 NEIGHBOURS = 64  # boxes in a row whose leaves are looked for together
 DEPTH = 1_024  # boxes on the stack; what has no room is left

@@ -11,20 +11,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk, looks
 from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
-from epsworth.records import Indices
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, kinds, records_of
-from epsworth.utility.engines.verdicts import Boxes, Verdict
+from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
@@ -32,33 +30,19 @@ Mass = Callable[[Floats, Floats], Floats]
 MOST_CUTS = 2**16  # more than any classifier's boxes are cut
 
 
-class Undecided(Protocol):
+@dataclass(frozen=True, eq=False)
+class Undecided:
     """What is known about one record: masses decided per point, and the boxes (natural units) that are not.
 
-    ``error`` says how far the masses may be off, ``queries`` how many rows were asked about.
-    """
-
-    @property
-    def agrees(self) -> Floats: ...  # noqa: D102
-    @property
-    def differs(self) -> Floats: ...  # noqa: D102
-    @property
-    def low(self) -> Floats: ...  # noqa: D102
-    @property
-    def high(self) -> Floats: ...  # noqa: D102
-    @property
-    def mass(self) -> Floats: ...  # noqa: D102
-    @property
-    def error(self) -> float: ...  # noqa: D102
-    @property
-    def queries(self) -> int: ...  # noqa: D102
-
-
-@dataclass(eq=False)
-class Region:
-    """What is known about one record: masses decided per point (mechanism x epsilon), and undecided boxes.
-
-    ``low`` and ``high`` have shape ``(boxes, s)``, ``mass`` has ``(boxes, points)``; ``final`` boxes cannot be cut.
+    Attributes
+    ----------
+    agrees, differs : ndarray, shape ``(points,)``
+    low, high : ndarray, shape ``(boxes, sensitive)``
+    mass : ndarray, shape ``(boxes, points)``
+    error : float
+        How far the masses may be off; 0 where the label cannot change.
+    queries : int
+        How many rows were asked about.
     """
 
     agrees: Floats
@@ -66,80 +50,8 @@ class Region:
     low: Floats
     high: Floats
     mass: Floats
-    final: Bools
-    looked: int = field(default=0)
-    queries: int = field(default=0)
-
-    @property
-    def error(self) -> float:
-        """How far a sum of their masses may be off: each look cut one side, which had at most four edges before."""
-        return mass_error(self.looked + 4 * self.low.shape[1])
-
-    def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
-        """Count the boxes that a look decided, and put halves in the place of the others."""
-        self.looked += len(at)
-        self.agrees += self.mass[at[verdict.sure]].sum(axis=0)
-        self.differs += self.mass[at[verdict.never]].sum(axis=0)
-        open_ = ~(verdict.sure | verdict.never)
-        self.final[at[open_ & (verdict.axis < 0)]] = True
-        halved = open_ & (verdict.axis >= 0)
-        low, high = halves(self.low[at[halved]], self.high[at[halved]], verdict.axis[halved], verdict.cut[halved])
-        gone = np.zeros(len(self.mass), dtype=bool)
-        gone[at[~open_ | halved]] = True
-        masses = mass(low, high)
-        some = (masses > 0).any(axis=1)
-        self.low = np.concatenate([self.low[~gone], low[some]])
-        self.high = np.concatenate([self.high[~gone], high[some]])
-        self.mass = np.concatenate([self.mass[~gone], masses[some]])
-        self.final = np.concatenate([self.final[~gone], np.zeros(some.sum(), dtype=bool)])
-
-
-def branch(boxes: Boxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None) -> Region:
-    """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
-
-    Parameters
-    ----------
-    mass : callable
-        Boxes -> their masses, shape ``(boxes, points)``.
-    label : int
-        Index of the class that must stay.
-    check : callable
-        Raises Stopped where no more looks are to be made: what is not decided then stays so.
-    """
-    low, high = boxes.start()
-    masses = mass(low, high)
-    points = masses.shape[1]
-    region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool))
-    while region.looked < boxes.most and region.mass.sum(axis=0).max() > enough:
-        waiting = np.flatnonzero(~region.final)
-        try:
-            check()
-        except Stopped:
-            break
-        if not waiting.size:
-            break  # only boxes that the classifier alone could decide
-        many = min(max(boxes.together, waiting.size // 8), boxes.most - region.looked)
-        heaviest = waiting[np.argsort(-region.mass[waiting].max(axis=1), kind="stable")[:many]]
-        region.settle(heaviest, boxes.look(region.low[heaviest], region.high[heaviest], label), mass)
-    return region
-
-
-def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
-    """Cut every box across an axis of its own."""
-    rows = np.arange(len(low))
-    left_high, right_low = high.copy(), low.copy()
-    left_high[rows, axis], right_low[rows, axis] = cut, cut
-    return np.concatenate([low, right_low]), np.concatenate([left_high, high])
-
-
-def mass_of_boxes(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
-    """Return the masses of boxes, shape ``(boxes, points)``; each edge is evaluated once."""
-    masses: Floats = np.ones((len(low), question.shape[0] * question.shape[1]))
-    for j, x in enumerate(question.unit[record]):
-        edges, at = np.unique(np.concatenate([low[:, j], high[:, j]]), return_inverse=True)
-        cumulated = np.concatenate([laws.below(m, j, x, edges) for m in range(question.shape[0])]).T
-        masses *= np.maximum(cumulated[at[len(low) :]] - cumulated[at[: len(low)]], 0.0)
-    return masses
+    error: float
+    queries: int = 0
 
 
 def enough(settings: Settings) -> float:
@@ -154,11 +66,11 @@ def _finish(
     if not region.error:  # the label cannot change
         return Interval(region.agrees, 1 - region.differs), 0
     lower, upper = widened(region.agrees, 1 - region.differs, region.error)
-    asked = 0
+    queries = 0
     with suppress(Stopped):
-        for asked in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
+        for queries in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
             question.pace.check()
-    return Interval(lower, upper), asked
+    return Interval(lower, upper), queries
 
 
 def _narrowed(
@@ -166,7 +78,7 @@ def _narrowed(
     upper: Floats,
 ) -> Iterator[int]:  # fmt: skip
     """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
-    error, open_mass, asked = region.error, region.mass.sum(axis=0), 0
+    error, open_mass, queries = region.error, region.mass.sum(axis=0), 0
     releases = [release for row in question.releases for release in row]
     for point in np.flatnonzero(open_mass > max(enough(settings), 0.0)):
         g = float(open_mass[point])
@@ -178,12 +90,12 @@ def _narrowed(
                 low, high = region.low[chosen], region.high[chosen]
                 values = _given_boxes(question, record, releases[point].mechanisms, low, high, settings.rng)
                 hits += int((question.ask(np.full(size, record), values) == label).sum())
-                asked += size
+                queries += size
             drawn = look.draws
             q = look.risk.interval(hits, drawn)
             now = widened(region.agrees[point] + g * q.lower, region.agrees[point] + g * q.upper, error)
             lower[point], upper[point] = max(lower[point], now.lower), min(upper[point], now.upper)
-            yield asked
+            yield queries
             if upper[point] - lower[point] <= 2 * settings.tolerance:
                 break
 
@@ -213,7 +125,7 @@ def _given_boxes(
 class Branching(ByRecord):
     """Decides boxes as far as their number allows, and samples the rest."""
 
-    of_ranges = True
+    numbers_only = True
     draws = True
 
     @abstractmethod
@@ -226,10 +138,10 @@ class Branching(ByRecord):
     def classes(self, question: Question) -> NDArray[Any]:
         """Return the labels, in the order of their places."""
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
         (m, e, n), settings = question.shape, settings.seeded()
-        risk = settings.risk.split(n * m * e * kinds(question))
+        risk = settings.risk.split(n * m * e * quantities(question))
         laws, classes = LawsOverEpsilon(question), self.classes(question)
         for record, labels in records_of(question):
             region_of = self.regions(question, record, laws, settings)
@@ -238,10 +150,10 @@ class Branching(ByRecord):
                 index = np.flatnonzero(classes == label)
                 if index.size:
                     region = region_of(int(index[0]))
-                    bound, asked = _finish(question, record, label, region, own, risk.take(m * e))
-                    queries += asked + region.queries
+                    bound, drawn = _finish(question, record, label, region, own, risk.take(m * e))
+                    queries += drawn + region.queries
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
             whole = question.pace.stopped is None
-            yield Found(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)
+            yield RecordResult(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)

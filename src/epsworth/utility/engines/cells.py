@@ -35,11 +35,11 @@ from epsworth.utility.engines.contraction import (
     stays_in_range,
     within,
 )
-from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings, targets
-from epsworth.utility.engines.flips import Flips, Masses
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable, target_labels
+from epsworth.utility.engines.loops import worth_compiling
 from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
-from epsworth.utility.engines.row_sweep import Boxes, Changes, changes, settled, table, worth_compiling
+from epsworth.utility.engines.sweep import Boxes, Changes, Flips, Masses, changes, settled, table
 from epsworth.utility.engines.votes import NEAR, States, Votes
 from epsworth.utility.question import Question
 
@@ -77,7 +77,7 @@ class Draft:
         if not isinstance(states, Changes):
             return cls(record, edges, states, np.nonzero(states == NEAR))
         at = np.flatnonzero(states.after == NEAR)
-        tied = tuple(place[at].astype(np.intp) for place in (states.row, states.column))
+        tied = states.row[at].astype(np.intp), states.column[at].astype(np.intp)
         return cls(record, edges, states, tied[-len(edges) :])
 
     def points(self, j: int) -> Floats:
@@ -110,11 +110,11 @@ class TreeCells:
         """Return the labels of all cells of some records; None if there are too many cells."""
         if len(self.sweep.edges) > 2:
             return self._built(records, self._tabled)
-        found = self.flips(records)
-        if found is None or any(math.prod(flips.shape) > MOST_CELLS for flips in found):
+        changes_of = self.flips(records)
+        if changes_of is None or any(math.prod(flips.shape) > MOST_CELLS for flips in changes_of):
             return None
-        distinct = {id(flips): Cells(*flips.table()) for flips in found}
-        return [distinct[id(flips)] for flips in found]
+        distinct = {id(flips): Cells(*flips.table()) for flips in changes_of}
+        return [distinct[id(flips)] for flips in changes_of]
 
     def flips(self, records: Sequence[int], fast: bool = False) -> list[Flips] | None:
         """Return where labels change on the cells of one or two features; None if there are too many.
@@ -156,21 +156,21 @@ class TreeCells:
 
     def _leaves(self, goes_left: Bools, most: float, fast: bool) -> tuple[tuple[Floats, ...], Boxes] | None:
         leaves = self.sweep.leaves(goes_left, fast).compact()
-        edges = tuple(np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges)
-        shape = tuple(len(e) - 1 for e in edges)
+        edges = tuple([np.concatenate([[-np.inf], e, [np.inf]]) for e in leaves.edges])
+        shape = tuple([len(e) - 1 for e in edges])
         if math.prod(shape) > most:
             return None
         return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])
 
     def _swept(self, record: int, goes_left: Bools, fast: bool) -> Draft | None:
-        if (found := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
+        if (reached := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
             return None
-        at = changes(found[1], self.votes, fast)
-        return None if at is None else Draft.of(record, found[0], at)
+        at = changes(reached[1], self.votes, fast)
+        return None if at is None else Draft.of(record, reached[0], at)
 
     def _tabled(self, record: int, goes_left: Bools) -> Draft | None:
-        found = self._leaves(goes_left, MOST_CELLS, fast=False)
-        return None if found is None else Draft.of(record, found[0], table(found[1], self.votes))
+        reached = self._leaves(goes_left, MOST_CELLS, fast=False)
+        return None if reached is None else Draft.of(record, reached[0], table(reached[1], self.votes))
 
     def _answers(self, drafts: list[Draft]) -> list[Indices]:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each.
@@ -197,20 +197,20 @@ def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through]:
         own = dict(zip(question.positions, released, strict=True))
         handed, through = ShortCuts.prepared(model.before, question.records, own)
         if hasattr(handed, "toarray") and not model.sparse:
-            raise Obstacle("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
+            raise Unreadable("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
         given = _numbers(as_array(handed))
         if given is not None and not model.before.row_by_row(
             given, lambda row: question.records.take(np.array([row]), {p: v[[row]] for p, v in own.items()})
         ):
-            raise Obstacle(BY_BATCH)
+            raise Unreadable(BY_BATCH)
     if given is None:
-        raise Obstacle("the trees are given columns that are not numbers")
+        raise Unreadable("the trees are given columns that are not numbers")
     missing: Bools = np.asarray(np.isnan(given).any(axis=0))
     fed = np.isin(np.arange(given.shape[1]), [c for p in question.positions for c in model.before.fed_by(p)])
     if model.missing is None and (missing & ~fed).any():
-        raise Obstacle("the trees are given missing values, whose way is not read; impute them before")
+        raise Unreadable("the trees are given missing values, whose way is not read; impute them before")
     if model.before.steps and (missing & fed).any():  # without steps a released value stands in their place
-        raise Obstacle("the trees are given missing values of a sensitive feature; impute them before")
+        raise Unreadable("the trees are given missing values of a sensitive feature; impute them before")
     return given, through
 
 
@@ -228,11 +228,11 @@ def cells_for(question: Question) -> TreeCells:
     try:
         model = question.classifier.structure.trees
     except Unsupported as none:
-        raise none if str(none).startswith(NO_TREES) else Obstacle(str(none)) from None
+        raise none if str(none).startswith(NO_TREES) else Unreadable(str(none)) from None
     if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
-        raise Obstacle("a sensitive feature has categories that are not numbers")
+        raise Unreadable("a sensitive feature has categories that are not numbers")
     if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
-        raise Obstacle(why)
+        raise Unreadable(why)
     try:
         return _read(question, model)
     except Unsupported:
@@ -241,15 +241,15 @@ def cells_for(question: Question) -> TreeCells:
         if not model.before.steps:
             raise
         kind = type(error).__name__
-        raise Obstacle(f"a step before the trees failed ({kind}) on values of a sensitive feature") from None
+        raise Unreadable(f"a step before the trees failed ({kind}) on values of a sensitive feature") from None
 
 
 def _read(question: Question, model: TreeModel) -> TreeCells:
     """Return the builder of cells if the classifier answers as they say."""
-    found = given_to(question, model)
-    builder = TreeCells(question, model, *found)
-    if not _agrees(question, builder, found[0]):
-        raise Obstacle(unlike("trees"))
+    given = given_to(question, model)
+    builder = TreeCells(question, model, *given)
+    if not _agrees(question, builder, given[0]):
+        raise Unreadable(unlike("trees"))
     return builder
 
 
@@ -289,26 +289,26 @@ def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> boo
 class CellTables(ByRecord):
     """Sums over the cells between thresholds that have the label: exact for tree models."""
 
-    name, because = "cells", "a tree model with {features}"
-    hands_over = True  # where some record has too many cells
-    of_ranges = True
+    name, reason = "cells", "a tree model with {features}"
+    can_fall_back = True  # where some record has too many cells
+    numbers_only = True
     reading, most_features = cells_for, MOST_FEATURES
 
     def worthwhile(self, question: Question, m: int) -> bool:
         """Tell whether boxes would not do as well: with more features they sum a small table, and need no large one."""
         return len(question.features) <= FEW_FEATURES or self.read(question).model.decision is not None
 
-    def why(self, question: Question, m: int) -> str:
+    def explain(self, question: Question, m: int) -> str:
         """Say who sums the cells: the numbers are the same."""
         summed = "loops compiled by numba" if self._fast(question) else "NumPy"
-        return f"{super().why(question, m)}, summed by {summed}"
+        return f"{super().explain(question, m)}, summed by {summed}"
 
     def _fast(self, question: Question) -> bool:
         builder = self.read(question)
         swept = len(question.features) <= 2 and builder.model.decision is None
         return swept and worth_compiling(len(question.records), len(builder.model.feature))
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield exact bounds for every record."""
         (m, e, _), builder, fast = question.shape, self.read(question), self._fast(question)
         swept = len(question.features) <= 2
@@ -320,7 +320,7 @@ class CellTables(ByRecord):
                 yield None
                 return
             for record, cells in zip(block, built, strict=True):
-                labels = targets(question, record)
+                labels = target_labels(question, record)
                 shares = (_of_flips if swept else _of_table)(question, laws, record, cells, labels)
                 inside = [within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)]
                 reached = cells.possible(inside)
@@ -331,7 +331,7 @@ class CellTables(ByRecord):
                         share[stays] = float(reached[0] == label)
                     bounds.append(outward(share, error))
                 asked = builder.queries - before if record == block[0] else 0
-                yield Found(record, bounds, len(reached), asked)
+                yield RecordResult(record, bounds, len(reached), asked)
 
 
 Shares = list[tuple[Floats, float]]

@@ -1,10 +1,12 @@
-"""A file from which a run goes on: what its engines have finished, and the question it belongs to.
+"""The folder that a run is kept in: a file for every piece that is done, and the state of those that are not.
 
-It is an ``.npz`` file: arrays, and texts of JSON; nothing in it is code.  It is written whole or not at all, readable
-for its owner only.  It holds no record, but what was computed from raw records: it is not private.
+``head.json`` says what was asked, and where all randomness begins; every other file holds a digest of it, and arrays,
+nothing of which is code.  Files are written whole or not at all, readable for their owner only.  They hold no record,
+but what was computed from raw records: they are not private.
 
-An engine keeps its state where it has just shown bounds, together with the generator's state.  What a run drew after
-that is forgotten and drawn again, bit for bit, so a run that goes on ends where it would have ended without a break.
+An engine leaves its state where it has just shown bounds, and what else it needs to draw on from there; what a run drew
+after that is forgotten and drawn again, bit for bit.  Any number of workers goes on from a folder: they begin pieces
+anew that are not done, which changes no bit, since the randomness of a record begins in the head.
 """
 
 from __future__ import annotations
@@ -12,145 +14,132 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import pickle
-import pickletools
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.files import check_writable, reading, replacing
-from epsworth.utility.question import Question
+from epsworth.files import OutputError, file_named, reading, replacing
+from epsworth.utility.engines.digests import check_same_question
+from epsworth.utility.quantities import Bounds
 
-FORMAT = "epsworth-checkpoint-2"
+if TYPE_CHECKING:
+    from epsworth.utility.engines.engine import EngineResult
+
+FORMAT = "epsworth-checkpoint-3"
 FACE = "computed from raw data and not private: keep it as you keep the table"
-EVERY = 30.0  # seconds between two writes
-PROBES = 512  # answers over the ranges by which a classifier is known again
-EDGES = np.linspace(-0.5, 1.5, 33)  # of released values, and
-PLACES = np.linspace(0, 1, 5)  # true values, by whose masses a law is known again
-DIGITS = 9
-OWNER_ONLY = 0o600
-NUMBERS = frozenset(
-    ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "NEWTRUE", "NEWFALSE")
-)  # as a pickle holds them
-PART = 4_096  # rows of a column of objects that become a text at once
+HEAD, STATE = "head.json", "state.npz"
+EVERY = 30.0  # seconds between two writes of the state
 SEEDS = 8  # words of 32 bits: where the randomness of all records begins
+OWNER_ONLY = 0o600
+DAMAGED = "is damaged or no piece of this version; remove it, and it is done again"
+UNREADABLE = (
+    ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, MemoryError, RuntimeError, OverflowError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class Checkpoint:
-    """The file of a run.
+    """The folder of a run.
 
     Parameters
     ----------
     path : path
-        Read where it is there; written by `write`.
-    asked : mapping
-        What must be the same, by the words of a refusal (`described`).
+        Made where it is not there; a folder with other files is refused, and one of another question.
+    question : mapping
+        What must be the same, by the words of a refusal (`digests.described`).
+    records, size : int
+        How many there are, and how many make a piece: where the folder is there, it is what it says.
     rng : numpy.random.Generator
-        That of the run; put back into the state that was kept, with what was kept.
-    even_if_empty : bool
-        Whether there is a file even where no part was kept.
+        For the seeds of a new run.
+    average_first : bool
+        Whether the average comes before the records, in a new run.
+
+    Attributes
+    ----------
+    digest : str
+        Of everything that a piece follows from.
+    seeds : tuple of int
     """
 
     def __init__(
         self,
         path: str | Path,
-        asked: Mapping[str, str],
+        question: Mapping[str, str],
+        records: int,
+        size: int,
         rng: np.random.Generator,
-        clock: Callable[[], float] = time.monotonic,
         *,
-        even_if_empty: bool = True,
+        average_first: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.path, self.asked, self.rng, self.clock = check_writable(path), dict(asked), rng, clock
-        self.even_if_empty = even_if_empty
-        self.parts: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}  # arrays, and the generator's state
-        self.written, self.seeds = clock(), drawn_seeds(rng)
-        if self.path.exists():
-            with reading(self.path, "checkpoint") as content:
-                self._read(content)
+        self.path, self.clock, self.written = check_folder(path), clock, clock()
+        head: dict[str, Any] = {"format": FORMAT, "note": FACE, "question": dict(question), "records": records}
+        head |= {"seeds": drawn_seeds(rng), "size": size, "average_first": average_first}
+        if (self.path / HEAD).exists():
+            head = read_head(self.path)
+            with reading(self.path / HEAD, "checkpoint"):
+                check_same_question(head["question"], question)
+        else:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            with replacing(self.path / HEAD, OWNER_ONLY) as temporary:
+                temporary.write_text(json.dumps(head), encoding="utf-8")
+        self.size, self.seeds, self.average_first = int(head["size"]), tuple(head["seeds"]), bool(head["average_first"])
+        self.digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
+        self.states: dict[str, Arrays] = {}
+        if (self.path / STATE).exists():
+            with reading_piece(self.path / STATE, self.digest) as (_, arrays):
+                for name, array in arrays.items():
+                    part, _, word = name.rpartition("/")
+                    self.states.setdefault(part, {})[word] = array
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.parts or self.even_if_empty:
-            self.write()
+        self.write_state()
 
-    def keep(self, part: str, state: Mapping[str, Any]) -> None:
-        """Note the state of a part, and write the file where it is time to."""
-        self.parts[part] = state, self.rng.bit_generator.state
-        if self.clock() - self.written >= EVERY:
-            self.write()
+    def state(self, part: str) -> CheckpointState:
+        """Return the place of the state of a part of the run."""
+        return CheckpointState(self, part)
 
-    def write(self) -> None:
-        """Write what was noted."""
-        arrays = {
-            f"{part}/{name}": np.asarray(value)
-            for part, (state, _) in self.parts.items()
-            for name, value in state.items()
-        }
-        head = {
-            "format": FORMAT,
-            "note": FACE,
-            "question": self.asked,
-            "seeds": self.seeds,
-            "generators": {part: plain_state(state) for part, (_, state) in self.parts.items()},
-        }
-        with replacing(self.path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
-            np.savez(file, **{"head": np.array(json.dumps(head)), **arrays})  # type: ignore[arg-type]
+    def write_state(self) -> None:
+        """Write the states of all parts that are not done."""
+        arrays = {f"{part}/{name}": array for part, state in self.states.items() for name, array in state.items()}
+        if arrays or (self.path / STATE).exists():
+            write_piece(self.path / STATE, self.digest, arrays)
         self.written = self.clock()
 
-    def _read(self, content: bytes) -> None:
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            head = json.loads(str(arrays.pop("head")))
-            if head["format"] != FORMAT:
-                raise ValueError(head["format"])
-            asked = {str(word): str(told) for word, told in head["question"].items()}
-            self.seeds = seeds_of(head["seeds"])
-            states = {str(part): restored_state(state) for part, state in head["generators"].items()}
-            for name, value in arrays.items():
-                part, _, word = name.rpartition("/")
-                self.parts.setdefault(part, ({}, states[part]))[0][word] = value  # type: ignore[index]
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, EOFError, MemoryError, zipfile.BadZipFile,
-                zlib.error, NotImplementedError, RecursionError):  # fmt: skip
-            raise ValueError("is damaged or no checkpoint of this version; remove it, or give another path") from None
-        check_asked(asked, self.asked)
+    def has(self, number: int, piece: range) -> bool:
+        """Tell whether a piece of a part of the plan is done."""
+        return piece_path(self.path, number, piece).exists()
+
+    def write(self, number: int, piece: range, result: EngineResult) -> None:
+        """Keep a piece."""
+        arrays = {"lower": result.stability.lower, "upper": result.stability.upper, "possible": result.labels_possible}
+        if result.accuracy is not None:
+            arrays |= {"accuracy_lower": result.accuracy.lower, "accuracy_upper": result.accuracy.upper}
+        path, spent = piece_path(self.path, number, piece), str(result.spent)
+        write_piece(path, self.digest, arrays, queries=int(result.queries), spent=spent)
 
 
-def check_asked(there: Mapping[str, Any], here: Mapping[str, str]) -> None:
-    """Refuse what belongs to another question, and say what differs."""
-
-    def told(word: str) -> str:
-        one, other = str(there.get(word, "none")), here.get(word, "none")
-        return word if one.startswith("sha256:") or len(one + other) > 60 else f"{word} ({one}, not {other})"
-
-    differ = [word for word in dict(here) | dict(there) if there.get(word) != here.get(word)]
-    if differ:
-        raise ValueError(
-            f"belongs to another question: not the same {', '.join(map(told, differ))}; "
-            "ask that question again, or give another path"
-        )
-
-
-class Kept:
-    """What one run of an engine leaves in a checkpoint, and finds there; nothing, where there is none."""
+class CheckpointState:
+    """What a part of a run leaves in a checkpoint, and finds there; nothing, where there is none."""
 
     def __init__(self, checkpoint: Checkpoint | None = None, part: str = "") -> None:
         self.checkpoint, self.part = checkpoint, part
 
     @property
-    def wanted(self) -> bool:
+    def active(self) -> bool:
         """Whether there is a checkpoint."""
         return self.checkpoint is not None
 
@@ -159,43 +148,36 @@ class Kept:
         """Whether it is time to write again."""
         return self.checkpoint is not None and self.checkpoint.clock() - self.checkpoint.written >= EVERY
 
-    def under(self, word: str) -> Kept:
-        """Return the place of a part of the run."""
-        return Kept(self.checkpoint, f"{self.part}/{word}")
+    def under(self, word: str) -> CheckpointState:
+        """Return the place of a part of this part."""
+        return CheckpointState(self.checkpoint, f"{self.part}/{word}")
 
-    def keep(self, **state: Any) -> None:
-        """Leave arrays and numbers; arrays that change later must be copied."""
+    def save(self, **values: Any) -> None:
+        """Leave copies of arrays and numbers, and write all states where it is time to."""
         if self.checkpoint is not None:
-            self.checkpoint.keep(self.part, state)
+            self.checkpoint.states[self.part] = {name: np.array(value) for name, value in values.items()}
+            if self.due:
+                self.checkpoint.write_state()
 
     def drop(self) -> None:
-        """Leave nothing here any more."""
+        """Leave nothing here any more, nor under it."""
         if self.checkpoint is not None:
-            self.checkpoint.parts.pop(self.part, None)
+            inner = [part for part in self.checkpoint.states if f"{part}/".startswith(f"{self.part}/")]
+            for part in inner:
+                del self.checkpoint.states[part]
 
-    def found(self, **like: Any) -> Arrays | None:
-        """Return what an earlier run left, in the shapes and kinds of ``like``, and put the generator back; or None."""
-        if self.checkpoint is None or self.part not in self.checkpoint.parts:
+    def load(self, **like: Any) -> Arrays | None:
+        """Return what an earlier run left, in the shapes and kinds of ``like``; or None."""
+        if self.checkpoint is None or self.part not in self.checkpoint.states:
             return None
-        arrays, state = self.checkpoint.parts[self.part]
-        found = {name: np.asarray(value) for name, value in arrays.items()}
+        state = self.checkpoint.states[self.part]
         expected = {name: np.asarray(value) for name, value in like.items()}
-        same = found.keys() == expected.keys() and all(
-            found[name].shape == value.shape and found[name].dtype.kind == value.dtype.kind
+        if state.keys() != expected.keys() or any(
+            state[name].shape != value.shape or state[name].dtype.kind != value.dtype.kind
             for name, value in expected.items()
-        )
-        try:
-            if not same:
-                raise ValueError
-            self.checkpoint.rng.bit_generator.state = state
-        except (ValueError, TypeError, KeyError):
-            raise self.damaged() from None
-        return found
-
-    def damaged(self) -> ValueError:
-        """Return the refusal of a file that holds something else than was kept."""
-        path = None if self.checkpoint is None else self.checkpoint.path
-        return ValueError(f"checkpoint {path}: is damaged, or its generator is of another kind; remove it")
+        ):
+            raise ValueError(f"piece {self.checkpoint.path / STATE}: {DAMAGED}")
+        return state
 
 
 def drawn_seeds(rng: np.random.Generator) -> tuple[int, ...]:
@@ -203,121 +185,78 @@ def drawn_seeds(rng: np.random.Generator) -> tuple[int, ...]:
     return tuple(rng.integers(2**32, size=SEEDS).tolist())
 
 
-def seeds_of(document: Any) -> tuple[int, ...]:
-    """Return seeds that a file holds; a ValueError where it holds none."""
-    if len(document) != SEEDS or not all(type(word) is int and 0 <= word < 2**32 for word in document):
-        raise ValueError("no seeds")
-    return tuple(document)
+def piece_path(folder: Path, number: int, piece: range) -> Path:
+    """Return where the answer of a part of the plan about some records lies."""
+    return folder / f"{piece.start:012d}-{number:02d}.npz"
 
 
-def labels_text(seen: Iterable[set[Any]]) -> str:
-    """Return sets of labels as JSON; refuse labels that it cannot hold."""
-    plain = [[label.item() if isinstance(label, np.generic) else label for label in labels] for labels in seen]
-    if not all(isinstance(label, (str, int, float)) for labels in plain for label in labels):
-        raise ValueError("a checkpoint holds labels that are texts, numbers or booleans only; leave it out")
-    return json.dumps(plain)
+def write_piece(path: Path, digest: str, arrays: Mapping[str, NDArray[Any]], **words: object) -> None:
+    """Write a file of a checkpoint: arrays, a digest of the question, its own name, and what JSON holds besides."""
+    head = json.dumps({"digest": digest, "file": path.name, **words})
+    with replacing(path, OWNER_ONLY) as temporary, temporary.open("wb") as file:
+        np.savez(file, head=np.array(head), **{f"of {name}": array for name, array in arrays.items()})  # type: ignore[arg-type]
 
 
-def labels_of(text: NDArray[Any]) -> list[set[Any]]:
-    """Return what `labels_text` wrote."""
-    return [set(labels) for labels in json.loads(str(text))]
+@contextmanager
+def reading_piece(path: Path, digest: str) -> Iterator[tuple[dict[str, Any], Arrays]]:
+    """Yield words and arrays of a file of a checkpoint; refuse a damaged one, or one of another question."""
+    with reading(path, "piece") as content:
+        with refusing_damaged(), np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name.removeprefix("of "): file[name] for name in file.files}
+            words = dict(json.loads(str(arrays.pop("head"))))
+        if words.get("digest") != digest:
+            raise ValueError("belongs to another question; remove it, or give another folder")
+        if words.get("file") != path.name:
+            raise ValueError("holds another piece than its name says; remove it, and it is done again")
+        yield words, arrays
 
 
-def described(question: Question, **settings: object) -> dict[str, str]:
-    """Say what a question is, by the words of a refusal: by digests where there is much to say, or data."""
-    labels_text([set(question.labels.tolist())])  # refused now, or never
-    columns = [question.records.column(p) for p in range(len(question.records.names))]
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(question.records), size=PROBES)
-    values = [feature.from_unit(rng.uniform(size=PROBES)) for feature in question.features]
-    return {
-        "version of epsworth": version("epsworth"),
-        "records": digest(question.records.names, *columns),
-        "true values of the records": digest(question.unit),  # gaps and outliers as a policy reads them
-        "labels of the records": digest(question.labels),
-        "true labels": digest(question.y),
-        "the model": digest_of_model(question.classifier.inside),
-        "answers of the classifier": digest(question.ask(rows, values)),
-        "sensitive features": ", ".join(feature.name for feature in question.features),
-        "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in question.features]),
-        "mechanisms": ", ".join(question.names),
-        "epsilons": ", ".join(f"{epsilon!r}" for epsilon in question.epsilons.tolist()),
-        "laws of what is released": digest(_laws(question)),
-    } | {name: f"{value}" for name, value in settings.items()}
+@contextmanager
+def refusing_damaged() -> Iterator[None]:
+    """Say that a file is damaged, whatever goes wrong with what it holds."""
+    try:
+        yield
+    except UNREADABLE:
+        raise ValueError(DAMAGED) from None
 
 
-def _laws(question: Question) -> list[Any]:
-    """Return masses of every law at a few true values, and what else a release is."""
-    told: list[Any] = []
-    for release in (release for row in question.releases for release in row):
-        laws = [mechanism.law(PLACES[:, np.newaxis]) for mechanism in release.mechanisms]
-        told.append([np.round(law.mass(-np.inf, EDGES), DIGITS).tolist() for law in laws])
-        told.append([repr(release.guarantee), float(release.reveal)])
-    return told
+def read_piece(path: Path, digest: str, shape: tuple[int, int, int], with_accuracy: bool) -> EngineResult:
+    """Return what a file holds of a piece; refuse a file that cannot have been kept."""
+    from epsworth.utility.engines.engine import EngineResult
+
+    with reading_piece(path, digest) as (words, arrays), refusing_damaged():
+        kinds = ("", "accuracy_")[: 1 + with_accuracy]
+        sides = [Bounds(arrays[f"{kind}lower"], arrays[f"{kind}upper"]) for kind in kinds]
+        if any(side.lower.shape != shape or side.upper.shape != shape for side in sides):
+            raise ValueError
+        accuracy = sides[1] if with_accuracy else None
+        return EngineResult(sides[0], accuracy, arrays["possible"], int(words["queries"]), Fraction(words["spent"]))
 
 
-def digest(*values: object) -> str:
-    """Return a digest of arrays, texts and numbers, in their order."""
-    found = hashlib.sha256()
-    for value in values:
-        _add(found, value)
-    return f"sha256:{found.hexdigest()}"
+def check_folder(path: str | Path, field: str = "checkpoint") -> Path:
+    """Return where a checkpoint is, or can be made; refuse a folder that holds anything else."""
+    path = file_named(path, field)
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"cannot keep pieces in {path}: it is a file; give a folder")
+    if not path.absolute().parent.is_dir():
+        raise OutputError(f"cannot make the folder {path}: {path.absolute().parent} does not exist; create it first")
+    begun = f".{HEAD}."  # of a run that was killed while it wrote it
+    if path.is_dir() and not (path / HEAD).exists() and not all(one.name.startswith(begun) for one in path.iterdir()):
+        raise OutputError(f"cannot keep pieces in {path}: it holds other files; give a folder of its own")
+    return path
 
 
-def _add(found: hashlib._Hash, value: object) -> None:
-    """Add a value to a digest: arrays by their bytes, field by field, since what lies between fields is anything."""
-    if not isinstance(value, np.ndarray):
-        found.update(repr(value).encode())
-    elif value.dtype.names:
-        for name in value.dtype.names:
-            _add(found, value[name])
-    elif value.dtype.hasobject:
-        for start in range(0, len(value), PART):
-            found.update(repr(value[start : start + PART].tolist()).encode())
-    else:
-        found.update(f"{value.dtype.str}{value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-
-
-class _Arrays(pickle.Pickler):
-    """Pickles a model with a digest in place of each of its arrays."""
-
-    def reducer_override(self, held: Any) -> Any:
-        if isinstance(held, np.ndarray) and not held.dtype.hasobject:
-            return bytes, (digest(held).encode(),)
-        if hasattr(held, "get_tree_stats"):  # scikit-learn's trees of neighbours: counts of calls come eighth
-            return bytes, (digest(*held.__getstate__()[:7]).encode(),)
-        return NotImplemented
-
-
-def digest_of_model(model: Any) -> str:
-    """Return a digest of the numbers, texts and arrays of a model; of those that come before what cannot be pickled.
-
-    Numbers in their order; texts and arrays as a set, since what is held twice may be pickled once.
-    """
-    content, numbers, texts = io.BytesIO(), hashlib.sha256(), set()
-    with suppress(Exception):
-        _Arrays(content, protocol=5).dump(model)
-    with suppress(ValueError):  # where pickling stopped
-        for code, value, _ in pickletools.genops(content.getvalue()):
-            if code.name in NUMBERS:
-                numbers.update(f"{code.name} {value!r};".encode())
-            elif isinstance(value, (str, bytes, bytearray)):
-                texts.add(repr(value))
-    return digest(numbers.hexdigest(), *sorted(texts))
-
-
-def plain_state(state: Any) -> Any:
-    """Return a generator's state as JSON has it: some hold arrays."""
-    if isinstance(state, Mapping):
-        return {name: plain_state(value) for name, value in state.items()}
-    return {"array": state.tolist()} if isinstance(state, np.ndarray) else state
-
-
-def restored_state(state: Any) -> Any:
-    """Return what `plain_state` was given."""
-    if not isinstance(state, dict):
-        return state
-    if state.keys() == {"array"}:
-        return np.array(state["array"], dtype=np.uint64)
-    return {name: restored_state(value) for name, value in state.items()}
+def read_head(folder: Path) -> dict[str, Any]:
+    """Return what was asked of a checkpoint; refuse what no run can have written."""
+    with reading(folder / HEAD, "checkpoint") as content:
+        try:
+            head: dict[str, Any] = json.loads(content)
+            seeds = head["seeds"]
+            right = head["format"] == FORMAT and isinstance(head["question"], dict)
+            right = right and type(head["average_first"]) is bool and len(seeds) == SEEDS
+            right = right and all(type(word) is int and 0 <= word < 2**32 for word in seeds)
+            if not right or not all(type(head[word]) is int and head[word] >= 1 for word in ("size", "records")):
+                raise ValueError
+        except UNREADABLE:
+            raise ValueError("is damaged or of another version; remove the folder, or give another path") from None
+    return head

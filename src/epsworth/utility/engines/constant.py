@@ -8,7 +8,7 @@ import numpy as np
 
 from epsworth.bounds import Interval
 from epsworth.classifiers.reading import library_class, steps_of
-from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
 from epsworth.utility.question import Question
 
 
@@ -25,15 +25,15 @@ def knows_one_label(question: Question) -> bool:
 class Constant(ByRecord):
     """Asks nothing: there is no other label."""
 
-    name, because = "constant", "the classifier gives one label only"
+    name, reason = "constant", "the classifier gives one label only"
     reading = knows_one_label
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse whoever may give another label."""
         return None if self.read(question) else "the classifier may give more than one label"
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield 1 for the label, and 0 for any other."""
         own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
         for record, labels in records_of(question):
-            yield Found(record, [own, other][: len(labels)], 1)
+            yield RecordResult(record, [own, other][: len(labels)], 1)

@@ -53,13 +53,13 @@ def merged(
     edges: Sequence[NDArray[Any]], labels: NDArray[np.intp]
 ) -> tuple[tuple[NDArray[Any], ...], NDArray[np.intp]]:
     """Drop edges across which no label changes."""
-    kept = []
+    kept_edges = []
     for axis, edge in enumerate(edges):
         along = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
         changes = np.concatenate([[True], (along[1:] != along[:-1]).any(axis=1)])
         labels = np.compress(changes, labels, axis=axis)
-        kept.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
-    return tuple(kept), labels
+        kept_edges.append(np.concatenate([edge[:-1][changes], edge[-1:]]))
+    return tuple(kept_edges), labels
 
 
 def contract(table: Floats, masses: Sequence[Floats]) -> Floats:
@@ -162,8 +162,8 @@ class LawsOverEpsilon:
     def below(self, m: int, j: int, x: float, values: Floats) -> Floats:
         """Return Pr[released value <= values] in natural units, shape ``(epsilons, values)``."""
         feature = self.features[j]
-        found = [below(feature, mechanism, mechanism.law(x), values) for mechanism in self.stacks[m][j]]
-        return np.concatenate([np.atleast_2d(cumulated) for cumulated in found])
+        cumulated_of = [below(feature, mechanism, mechanism.law(x), values) for mechanism in self.stacks[m][j]]
+        return np.concatenate([np.atleast_2d(cumulated) for cumulated in cumulated_of])
 
     def masses(self, m: int, j: int, x: float, edges: Floats) -> Floats:
         """Return the masses of the cells between edges in natural units (-inf to inf), shape ``(epsilons, cells)``."""

@@ -20,7 +20,7 @@ from epsworth.arrays import Bools
 from epsworth.bounds import Interval, Risk
 from epsworth.classifiers.reading import Unsupported
 from epsworth.utility.engines.categories import ByCategory, by_category
-from epsworth.utility.engines.checkpoint import SEEDS, Kept, drawn_seeds
+from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -29,6 +29,10 @@ BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's over
 
 Counts = NDArray[np.int64]
 Progress = Callable[[float], None]
+
+
+def ignore(_: object) -> None:
+    """Nobody follows a run, or its progress."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Settings:
     at_least : float or None
         Stop a point, too, as soon as its intervals (stability, and accuracy if asked for) lie on one side of it.
     follow : callable
-        Is given, once, the arrays of bounds on stability that the engine tightens: what is proven at any time.
-    kept : Kept
+        Is given, once, a function without arguments: it returns the bounds on stability that are proven by then.
+    state : CheckpointState
         What an earlier run left for this one, and where this one leaves what it has.
     seeds : tuple of int
         Where the randomness of every record begins; drawn from ``rng`` where there is none yet (`seeded`).
@@ -57,8 +61,8 @@ class Settings:
     rng: np.random.Generator
     progress: Progress
     batch: int = BATCH
-    follow: Callable[[Bounds], None] = lambda bounds: None
-    kept: Kept = field(default_factory=Kept)
+    follow: Callable[[Callable[[], Bounds]], None] = ignore
+    state: CheckpointState = field(default_factory=CheckpointState)
     seeds: tuple[int, ...] = ()
 
     def seeded(self) -> Settings:
@@ -67,8 +71,8 @@ class Settings:
 
     def of_part(self, number: int) -> Settings:
         """Return these settings with seeds for a part of the run."""
-        apart = np.random.SeedSequence(self.seeds, spawn_key=(number,))
-        return replace(self, seeds=tuple(apart.generate_state(SEEDS).tolist()))
+        sequence = np.random.SeedSequence(self.seeds, spawn_key=(number,))
+        return replace(self, seeds=tuple(sequence.generate_state(SEEDS).tolist()))
 
     def stream(self, *place: int) -> np.random.Generator:
         """Return a generator that belongs to a record, or to what else is counted, whoever asks for it and when."""
@@ -76,7 +80,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EngineResult:
     """What an engine returns, before the privacy indicator's coin is accounted for.
 
     ``spent`` is what its bounds spent of the probability of a miss: the engine says what an earlier run spent, whoever
@@ -91,7 +95,7 @@ class Answer:
     open: Bools | None = None
 
 
-class Obstacle(Unsupported):
+class Unreadable(Unsupported):
     """What keeps an engine from a model of a kind that it reads: users are told, since they may be able to move it."""
 
 
@@ -102,19 +106,19 @@ class Engine(ABC):
     ----------
     name : str
         One word: what ``method=`` takes and `Curves.method` shows.
-    because : str
+    reason : str
         What a note says of mechanisms that it answers for.
     draws : bool
         Whether it may spend risk; others are given none.
-    asks_by_record : bool
+    draws_by_record : bool
         Whether it draws for one record after the other: it steps aside where the average comes first.
-    long : bool
+    slow : bool
         Whether all records take it so long that, before a deadline, their average is drawn first.
-    hands_over : bool
+    can_fall_back : bool
         Whether `bound` may return None, for plain sampling to take over.
     brackets : bool
         Whether the tolerance is the whole width of its bounds; else it is half of it.
-    of_label : bool
+    perturbs_label : bool
         Whether it answers where the label itself is randomised; else where features are.
     reading : callable
         From a question to what the engine reads of its classifier; raises `Unsupported` where it cannot.
@@ -127,13 +131,13 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
-    because: ClassVar[str] = "asked for"
+    reason: ClassVar[str] = "asked for"
     draws: ClassVar[bool] = False
-    asks_by_record: ClassVar[bool] = False
-    long: ClassVar[bool] = False
-    hands_over: ClassVar[bool] = False
+    draws_by_record: ClassVar[bool] = False
+    slow: ClassVar[bool] = False
+    can_fall_back: ClassVar[bool] = False
     brackets: ClassVar[bool] = False
-    of_label: ClassVar[bool] = False
+    perturbs_label: ClassVar[bool] = False
     reading: ClassVar[Callable[[Question], Any] | None] = None
     multiplies: ClassVar[bool] = True
     most_features: ClassVar[float] = math.inf
@@ -141,26 +145,26 @@ class Engine(ABC):
 
     def supports(self, question: Question, m: int) -> str | None:
         """Return why the engine cannot answer for mechanism ``m`` of a question; None where it can."""
-        if bool(question.releases[m][0].mechanisms) == self.of_label:
-            return "it perturbs features, not the label" if self.of_label else "the label itself is randomised"
+        if bool(question.releases[m][0].mechanisms) == self.perturbs_label:
+            return "it perturbs features, not the label" if self.perturbs_label else "the label itself is randomised"
         try:
             self.read(question)
         except Unsupported as why:
             return str(why)
         if len(question.features) > self.most_features:
             return f"there are more than {self.most_features} sensitive features"
-        return self.lacks(question, m)
+        return self.unsupported_reason(question, m)
 
     def read(self, question: Question) -> Any:
         """Return what is read of a question's classifier: once, for all engines of that reading."""
         reading = type(self).reading
         return None if reading is None else question.read(reading)
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Return what else keeps the engine from a mechanism; None: nothing."""
         return None
 
-    def asked(self, question: Question, m: int) -> Question:
+    def reduced(self, question: Question, m: int) -> Question:
         """Return what the engine is in fact asked about mechanism ``m``, which it supports."""
         return question
 
@@ -168,12 +172,12 @@ class Engine(ABC):
         """Tell whether ``auto`` should take a mechanism that is supported."""
         return True
 
-    def why(self, question: Question, m: int) -> str:
+    def explain(self, question: Question, m: int) -> str:
         """Say in a note why this engine answers."""
         count = len(question.features)
-        return self.because.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
+        return self.reason.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
 
-    def together(self, question: Question, m: int) -> Hashable:
+    def group_key(self, question: Question, m: int) -> Hashable:
         """Return a key: mechanisms of one key are bounded in one run."""
         return None
 
@@ -182,7 +186,7 @@ class Engine(ABC):
         return False
 
     @abstractmethod
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
+    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
         """Bound every mechanism of a question, each of which is supported."""
 
 
@@ -191,11 +195,11 @@ class ByRecord(Engine):
 
     Attributes
     ----------
-    of_ranges : bool
+    numbers_only : bool
         Whether it knows numbers alone: beside categories it is asked once per combination of them (`categories`).
     """
 
-    of_ranges: ClassVar[bool] = False
+    numbers_only: ClassVar[bool] = False
 
     def by_record(self, question: Question, settings: Settings) -> bool:
         """Tell that it does."""
@@ -205,12 +209,12 @@ class ByRecord(Engine):
         """Return why the engine cannot answer, not even once per combination of categories."""
         why = super().supports(question, m)
         try:
-            parts = question.read(by_category) if why is not None and self.of_ranges else None
+            parts = question.read(by_category) if why is not None and self.numbers_only else None
         except Unsupported as many:
             return str(many)
         return why if parts is None else super().supports(parts.about(question), m)
 
-    def asked(self, question: Question, m: int) -> Question:
+    def reduced(self, question: Question, m: int) -> Question:
         """Return the question about the numbers alone where the engine cannot take categories with them."""
         if super().supports(question, m) is None:
             return question
@@ -219,22 +223,22 @@ class ByRecord(Engine):
         return parts.about(question)
 
     @abstractmethod
-    def found(self, question: Question, settings: Settings) -> Iterator[Found | None]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield what is found for every record, in any order; None hands all mechanisms over to sampling."""
 
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
+    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
         """Put what is found into one answer; that about combinations of categories is mixed."""
-        if all(self.asked(question, m) is question for m in range(len(question.names))):
+        if all(self.reduced(question, m) is question for m in range(len(question.names))):
             return self._bounded(question, settings)
         parts = question.read(by_category)
         assert isinstance(parts, ByCategory)
         rows = range(len(parts.asked.records))[question.left.start * parts.combinations :]
         rows = rows[: len(question.left) * parts.combinations]
         numbers = replace(parts.about(question), pace=question.pace, start=rows.start, stop=rows.stop)
-        answer = self._bounded(numbers, replace(settings, follow=lambda bounds: None))  # of rows that are no records
+        answer = self._bounded(numbers, replace(settings, follow=ignore))  # of rows that are no records
         if answer is None:
             return None
-        return Answer(
+        return EngineResult(
             parts.mixed(question, answer.stability),
             None if answer.accuracy is None else parts.mixed(question, answer.accuracy),
             parts.possible(question, answer.labels_possible),
@@ -243,16 +247,16 @@ class ByRecord(Engine):
             None if answer.open is None else parts.some(answer.open),
         )
 
-    def _bounded(self, question: Question, settings: Settings) -> Answer | None:
+    def _bounded(self, question: Question, settings: Settings) -> EngineResult | None:
         m, n = len(question.names), len(question.left)
         log = RecordLog.of(question, settings)
         bounds = [Bounds(lower, upper) for lower, upper in log.sides]
-        settings.follow(bounds[0])
+        settings.follow(lambda: bounds[0])
         try:
             if log.done < n:
                 question.pace.check()
             rest = replace(question, start=question.start + log.start)
-            left = self.found(rest, settings) if log.done < n else iter(())
+            left = self.record_results(rest, settings) if log.done < n else iter(())
             for one in left:
                 if one is None:
                     return None
@@ -264,11 +268,13 @@ class ByRecord(Engine):
         except Stopped:
             pass
         open_ = None if log.done == n else np.repeat([~log.known], m, axis=0)
-        return Answer(bounds[0], None if question.y is None else bounds[1], log.possible, log.queries, log.spent, open_)
+        return EngineResult(
+            bounds[0], None if question.y is None else bounds[1], log.possible, log.queries, log.spent, open_
+        )
 
 
-class Found(NamedTuple):
-    """What was found for a record: bounds for each of its `targets`, of as many entries as there are points.
+class RecordResult(NamedTuple):
+    """What was found for a record: bounds for each of its `target_labels`, of as many entries as there are points.
 
     ``possible`` counts the labels that can occur within the ranges; ``whole`` is False where the run was stopped within
     the record: its bounds hold, and could be narrower.
@@ -301,7 +307,7 @@ class RecordLog:
     def __init__(self, question: Question, settings: Settings) -> None:
         (m, e, _), n, self.first_asked = question.shape, len(question.left), question.start
         self.settings, self.before = settings, settings.risk.spent
-        self.sides = np.zeros((kinds(question), 2, m, e, n))
+        self.sides = np.zeros((quantities(question), 2, m, e, n))
         self.sides[:, 1] = 1.0
         self.known, self.possible = np.zeros(n, dtype=bool), np.ones(n, dtype=np.int64)
         self.start = self.first = self.done = self.queries = 0
@@ -311,51 +317,48 @@ class RecordLog:
     def of(cls, question: Question, settings: Settings) -> RecordLog:
         """Return what an earlier run kept, or nothing yet."""
         log = cls(question, settings)
-        found = settings.kept.found(sides=log.sides, possible=log.possible, start=0, queries=0, spent="")
-        if found is not None:
-            log.start, log.queries, log.spent = (
-                int(found["start"]),
-                int(found["queries"]),
-                Fraction(str(found["spent"])),
-            )
-            log.sides[..., : log.start] = found["sides"][..., : log.start]
-            log.possible[: log.start], log.known[: log.start] = found["possible"][: log.start], True
+        state = settings.state.load(sides=log.sides, possible=log.possible, start=0, queries=0, spent="")
+        if state is not None:
+            log.start, log.queries = int(state["start"]), int(state["queries"])
+            log.spent = Fraction(str(state["spent"]))
+            log.sides[..., : log.start] = state["sides"][..., : log.start]
+            log.possible[: log.start], log.known[: log.start] = state["possible"][: log.start], True
             log.first = log.done = log.start
         return log
 
-    def note(self, one: Found) -> None:
+    def note(self, one: RecordResult) -> None:
         """Take in what was found for a record; keep it once all before it are finished too."""
         at = one.record - self.first_asked
         for quantity, side in enumerate(self.sides):
-            found = one.bounds[min(quantity, len(one.bounds) - 1)]
-            side[..., at] = np.reshape(found, side[..., at].shape)
+            bounds = one.bounds[min(quantity, len(one.bounds) - 1)]
+            side[..., at] = np.reshape(bounds, side[..., at].shape)
         self.possible[at] = one.possible
         self.queries += one.queries
         self.done += one.whole and not self.known[at]
         self.known[at] = one.whole
         while self.first < len(self.known) and self.known[self.first]:
             self.first += 1
-        if self.settings.kept.wanted and one.whole:
-            self.settings.kept.under("record").drop()
+        if self.settings.state.active and one.whole:
+            self.settings.state.under("record").drop()
             spent = self.spent + self.settings.risk.spent - self.before
-            self.settings.kept.keep(
+            self.settings.state.save(
                 sides=self.sides, possible=self.possible, start=self.first, queries=self.queries,
                 spent=str(spent),
             )  # fmt: skip
 
 
-def targets(question: Question, record: int) -> list[Any]:
+def target_labels(question: Question, record: int) -> list[Any]:
     """Return the labels whose probability is asked for: the record's own, and its true one where that is another."""
     own = question.labels[record]
     return [own] if question.y is None or question.y[record] == own else [own, question.y[record]]
 
 
-def kinds(question: Question) -> int:
+def quantities(question: Question) -> int:
     """Return how many quantities are asked for: stability, and accuracy where there is y."""
     return 1 if question.y is None else 2
 
 
 def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
-    """Yield every record that is asked about here with its `targets`."""
+    """Yield every record that is asked about here with its `target_labels`."""
     for record in question.left:
-        yield record, targets(question, record)
+        yield record, target_labels(question, record)

@@ -12,7 +12,7 @@ moduli are at most B(u) = sum_{m > M} of the coefficients of prod_j (atoms_j + z
 the terms in (K, 2K] add at most (2/pi) log 2 B(u_K).  The *rough* rest is a positive measure, whose terms are weighted
 by J(k/(N+1)), J(t) = pi t (1 - t) cot(pi t) + t: then a sawtooth is missed by at most Fejer's kernel over 2 (N + 1)
 (Vaaler 1985, theorem 18; the plain sum is not bounded so), of which the same transforms give the mean.  Where atoms
-are few enough, terms with no or one continuous factor are added up without a series (`atoms`), and left out of it.
+are few enough, terms with no or one continuous factor are added up without a series, and left out of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.laws.law import MASS_ERROR
 from epsworth.rounding import UNIT
-from epsworth.utility.engines.atoms import countable, few_continuous
+from epsworth.utility.engines.closed_forms import countable, few_continuous
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.parts import Complex, Parts
 

@@ -11,7 +11,7 @@ from epsworth.arrays import Floats
 from epsworth.records import Indices
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, mass_error, merged, outward
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Settings, targets
+from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, target_labels
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.question import Question
 
@@ -24,7 +24,7 @@ LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is t
 
 def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
     """Return the grid of mechanism m per sensitive feature, or None where an output is continuous or grids differ."""
-    sizes = {tuple(mechanism.points for mechanism in release.mechanisms) for release in question.releases[m]}
+    sizes = {tuple([mechanism.points for mechanism in release.mechanisms]) for release in question.releases[m]}
     found = sizes.pop()
     return None if sizes or None in found else found  # type: ignore[return-value]
 
@@ -32,10 +32,10 @@ def grid_sizes(question: Question, m: int) -> tuple[int, ...] | None:
 class Grid(ByRecord):
     """Asks about every output that a mechanism can have: exact for any classifier."""
 
-    name, long = "grid", True
+    name, slow = "grid", True
     remedy = "use quantise=k with a smaller k, or method='auto'"
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse continuous outputs and large grids."""
         sizes = grid_sizes(question, m)
         small = sizes is not None and math.prod(sizes) <= MOST_POINTS
@@ -50,15 +50,15 @@ class Grid(ByRecord):
         linear = max(sizes) > FINEST and question.readable(linear_for)
         return queries <= LARGEST_GRID and not (linear and len(question.read(linear_for).weights) == 1)
 
-    def why(self, question: Question, m: int) -> str:
+    def explain(self, question: Question, m: int) -> str:
         """Name the grid."""
         return f"outputs lie on a grid of {' x '.join(map(str, grid_sizes(question, m) or ()))} points"
 
-    def together(self, question: Question, m: int) -> Hashable:
+    def group_key(self, question: Question, m: int) -> Hashable:
         """Answer mechanisms of one grid together."""
         return grid_sizes(question, m)
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield exact bounds for mechanisms that share their grid: one query per grid point and public record."""
         sizes, m = grid_sizes(question, 0) or (), question.shape[0]
         laws, every = LawsOverEpsilon(question), [np.arange(k + 1) for k in sizes]
@@ -72,10 +72,10 @@ class Grid(ByRecord):
                     np.concatenate([laws.runs(i, j, question.unit[record, j], *ends) for i in range(m)])
                     for j, ends in enumerate(runs)
                 ]
-                shares = agreement(own, targets(question, record), masses)
+                shares = agreement(own, target_labels(question, record), masses)
                 possible = len(set(table.kinds.tolist()) | {question.labels[record]})
                 asked = table.labels.size if new and record == left[0] else 0
-                yield Found(record, [outward(share, error) for share in shares], possible, asked)
+                yield RecordResult(record, [outward(share, error) for share in shares], possible, asked)
 
 
 def _ends(edges: Indices, k: int) -> tuple[Floats, Floats]:

@@ -8,22 +8,22 @@ import numpy as np
 
 from epsworth.guarantees import ceiling
 from epsworth.utility.engines.contraction import mass_error, outward
-from epsworth.utility.engines.engine import ByRecord, Found, Settings, records_of
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
 from epsworth.utility.question import Question
 
 
 class Label(ByRecord):
     """Keeps the label as often as the ceiling of the record's budget allows; all others come equally often."""
 
-    name, because = "label", "the label itself is randomised"
-    of_label = True
+    name, reason = "label", "the label itself is randomised"
+    perturbs_label = True
     remedy = "give a fitted estimator, or Classifier(..., classes=...)"
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse classifiers whose labels nobody knows."""
         return "label_rr needs to know all labels" if question.classifier.classes is None else None
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield exact bounds."""
         classes = question.classifier.classes or ()
         totals = [[release.guarantee.epsilon for release in row] for row in question.releases]
@@ -34,4 +34,4 @@ class Label(ByRecord):
         own, other, none = (outward(share, mass_error(2)) for share in shares)
         for record, labels in records_of(question):
             others = [other if label in classes else none for label in labels[1:]]
-            yield Found(record, [own, *others], len(classes))
+            yield RecordResult(record, [own, *others], len(classes))

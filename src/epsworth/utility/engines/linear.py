@@ -1,4 +1,4 @@
-"""Linear classifiers: their scores as sums of independent values (see `sums`), read once for a question."""
+"""Linear classifiers: their scores as sums of independent values, read once for a question, and their brackets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
 from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place
-from epsworth.laws import Law
+from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed
 from epsworth.utility.engines.contraction import stays_in_range
-from epsworth.utility.engines.engine import ByRecord, Found, Obstacle, Settings
+from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most
+from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most, unclipped_works
 from epsworth.utility.question import Question
 
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
@@ -129,7 +129,7 @@ def linear_for(question: Question) -> LinearModel:
     model = question.classifier.inside
     read = _of_graph(question, model) if is_onnx(model) else _of_model(question, model)
     if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
-        raise Obstacle("its coefficients, or the scores of a record, are not finite numbers")
+        raise Unreadable("its coefficients, or the scores of a record, are not finite numbers")
     if not _agrees(question, read):
         raise Unsupported(unlike("coefficients"))
     return read
@@ -140,17 +140,17 @@ def _of_model(question: Question, model: Any) -> LinearModel:
     if model is None:
         raise Unsupported(NOT_LINEAR)
     try:
-        found = question.classifier.structure.linear
+        scores = question.classifier.structure.linear
     except Unsupported as why:
-        raise (Obstacle(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
-    if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in found.members or (found,)):
+        raise (Unreadable(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
+    if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in scores.members or (scores,)):
         raise Unsupported(NOT_LINEAR)
     if any(feature.categories is not None for feature in question.features):
         raise Unsupported("a sensitive feature is categorical")
     try:
-        return _read(question, model, found)
+        return _read(question, model, scores)
     except Unsupported as why:
-        raise Obstacle(str(why)) from None
+        raise Unreadable(str(why)) from None
 
 
 def _of_graph(question: Question, model: Any) -> LinearModel:
@@ -167,11 +167,11 @@ def _of_graph(question: Question, model: Any) -> LinearModel:
     try:
         view = column_view(model, [], question.records, question.positions, lower)
     except Unsupported as why:
-        raise Obstacle(str(why)) from None
+        raise Unreadable(str(why)) from None
     reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
     terms = (reach @ layer.terms.T + layer.constants).max(axis=1)
     if not network.holds(reach) or not network.holds(terms):
-        raise Obstacle(OVERFLOWS)
+        raise Unreadable(OVERFLOWS)
     constants = view.base @ layer.weights.T + layer.biases
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
     return LinearModel(
@@ -194,13 +194,13 @@ def _agrees(question: Question, model: LinearModel) -> bool:
     return answers_as_read(question, read)
 
 
-def _read(question: Question, model: Any, found: Scored) -> LinearModel:
+def _read(question: Question, model: Any, scores: Scored) -> LinearModel:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
     lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
     view, before, additions = None, list[Any](), 0
     weights, terms = list[Floats](), list[Floats]()
-    for one in found.members or (found,):
-        steps = [*found.steps, *one.steps] if found.members else found.steps
+    for one in scores.members or (scores,):
+        steps = [*scores.steps, *one.steps] if scores.members else scores.steps
         if view is None or list(map(id, steps)) != list(map(id, before)):
             view, before = column_view(model, steps, question.records, question.positions, lower), steps
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
@@ -214,27 +214,27 @@ def _read(question: Question, model: Any, found: Scored) -> LinearModel:
     everything = np.arange(len(question.records))
     base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
-        if found.rule is None:
+        if scores.rule is None:
             constants = _columns(model.decision_function(question.records.take(everything, base)))
         else:
-            constants = _columns(found.estimator.decision_function(view.base))  # calibration answers no scores
+            constants = _columns(scores.estimator.decision_function(view.base))  # calibration answers no scores
     read = LinearModel(
-        np.concatenate(weights), constants, sizes, np.asarray(found.classes), additions, np.zeros_like(sizes)
+        np.concatenate(weights), constants, sizes, np.asarray(scores.classes), additions, np.zeros_like(sizes)
     )
-    return read if found.rule is None else _cut(read, found, view)
+    return read if scores.rule is None else _cut(read, scores, view)
 
 
-def _cut(read: LinearModel, found: Scored, view: ColumnView) -> LinearModel:
+def _cut(read: LinearModel, scores: Scored, view: ColumnView) -> LinearModel:
     """Move the scores of two classes so that their sign tells the labels that a rule gives; the bracket is slack."""
-    if len(read.weights) != 1 or found.rule is None:
+    if len(read.weights) != 1 or scores.rule is None:
         raise Unsupported("a threshold on the scores of more than two classes")
-    if hasattr(found.estimator, "predict_proba") and not logistic_at(found.estimator, view.base):
+    if hasattr(scores.estimator, "predict_proba") and not logistic_at(scores.estimator, view.base):
         raise Unsupported("the probabilities of the linear model are not logistic functions of its scores")
-    classes = np.asarray(found.classes)[list(found.rule.places)]
-    if (place := only_place(found.rule)) is not None:
+    classes = np.asarray(scores.classes)[list(scores.rule.places)]
+    if (place := only_place(scores.rule)) is not None:
         constants = np.full_like(read.constants, 2.0 * place - 1)
         return replace(read, weights=0 * read.weights, constants=constants, sizes=0 * read.sizes, classes=classes)
-    sign, middle, room = change_of(found.rule, REACH)
+    sign, middle, room = change_of(scores.rule, REACH)
     if room > WIDEST or abs(middle) > REACH:
         raise Unsupported(
             "the score at which the label changes is not found: the threshold lies where scores hardly matter"
@@ -250,8 +250,8 @@ def _cut(read: LinearModel, found: Scored, view: ColumnView) -> LinearModel:
 
 
 def _columns(scores: Any) -> Floats:
-    found = np.asarray(scores, dtype=np.float64)
-    return found[:, np.newaxis] if found.ndim == 1 else found
+    columns = np.asarray(scores, dtype=np.float64)
+    return columns[:, np.newaxis] if columns.ndim == 1 else columns
 
 
 def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
@@ -274,8 +274,8 @@ def by_pairs(laws: list[Law], comparisons: list[Comparison], slack: float, toler
 class Brackets(ByRecord):
     """What the engines that bracket linear models share."""
 
-    brackets = long = True
-    of_ranges = True
+    brackets = slow = True
+    numbers_only = True
     reading = linear_for
 
     @abstractmethod
@@ -290,7 +290,7 @@ class Brackets(ByRecord):
         """Bound how far the constants of a record's comparisons may be off."""
         return model.slack(record)
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield deterministic bounds."""
         model = self.read(question)
 
@@ -300,4 +300,38 @@ class Brackets(ByRecord):
 
         possible = self.possible(question, model)
         for record, bounds in bracketed(question, model.known, keeps):
-            yield Found(record, bounds, possible[record - question.start], 1)
+            yield RecordResult(record, bounds, possible[record - question.start], 1)
+
+
+class Lattice(Brackets):
+    """Sums of independent values on a lattice; with more than two classes by pairs, which need not close."""
+
+    name, reason = "lattice", "a linear model, whose scores are sums"
+
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
+        """Refuse noise that leaves the range, unless all features carry the same kind of it."""
+        if stays_in_range(question.releases[m]):
+            return None
+        weights = self.read(question).weights
+        kinds = {(x.output, type(x).__name__) for release in question.releases[m] for x in release.mechanisms}
+        alone = len(weights) == 1 and unclipped_works(weights[0])
+        works = kinds == {("real line", "Gaussian")} or (kinds == {("real line", "Laplace")} and alone)
+        return None if works else "its outputs leave the declared range"
+
+    def worthwhile(self, question: Question, m: int) -> bool:
+        """Tell whether there are two classes: of more, sums only give a union bound."""
+        return len(self.read(question).weights) == 1
+
+    def slack(self, model: LinearModel, record: int, laws: list[Law]) -> float:
+        """Bound the one score of two classes by counted units; else, or where values leave the range, with room."""
+        tight = len(model.weights) == 1 and not any(isinstance(law, (Gaussian, Laplace)) for law in laws)
+        return model.rounding(record) if tight else model.slack(record)
+
+    def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:
+        """Bound each comparison by itself."""
+        return by_pairs(laws, comparisons, slack, tolerance)
+
+    def possible(self, question: Question, model: LinearModel) -> list[int]:
+        """Return 2 where the label can be lost: exact for two classes, a lower bound for more."""
+        own = [model.comparisons(record, question.labels[record]) for record in question.left]
+        return [1 + any(one.can_be_lost for one in comparisons) for comparisons in own]

@@ -1,9 +1,21 @@
-"""Loops over leaves and cells that numba compiles (see `row_sweep`); plain Python, which is slow, without it."""
+"""Loops over leaves, rows and boxes that numba compiles; plain Python, which is slow, without it.
+
+NumPy does the same without numba: `sweep` to the same integers, `tree_boxes` to the same boxes.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+
+from epsworth.utility.engines.box_loops import descended
+
+WORTH_LOADING = 2_000_000  # records times nodes from which on loading compiled loops (half a second) pays
 
 Ints = NDArray[np.int64]
 
@@ -289,3 +301,31 @@ def changes(
                 state[c] = best
                 count += 1
     return at_row[:count].copy(), at_column[:count].copy(), was[:count].copy(), now[:count].copy()
+
+
+class Compiled(NamedTuple):
+    """Compiled loops; ``descended`` is that of `box_loops`."""
+
+    reached: Callable[..., Any]
+    by_row: Callable[..., Any]
+    changes_of_two: Callable[..., Any]
+    changes: Callable[..., Any]
+    descended: Callable[..., Any]
+
+
+PLAIN = Compiled(reached, by_row, changes_of_two, changes, descended)
+
+
+@lru_cache(maxsize=1)
+def compiled() -> Compiled | None:
+    """Return the loops, compiled (once for all processes, in a cache); None without numba."""
+    try:
+        from numba import njit
+    except ImportError:  # also of a numba that is too old for this NumPy
+        return None
+    return Compiled(*map(njit(cache=True, nogil=True), PLAIN))
+
+
+def worth_compiling(records: int, nodes: int) -> bool:
+    """Tell whether compiled loops are there, and pay for being loaded."""
+    return ("numba" in sys.modules or records * nodes >= WORTH_LOADING) and compiled() is not None

@@ -20,7 +20,7 @@ from epsworth.classifiers.pipeline import LARGEST, Through
 from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.records import Indices
 from epsworth.search import last_passing_by_many
-from epsworth.utility.engines.row_sweep import compiled
+from epsworth.utility.engines.loops import compiled
 
 TOGETHER = 2_048  # values that are handed on at once to locate thresholds
 MOST_WAYS = 63
@@ -48,7 +48,7 @@ class Leaves:
 
     def compact(self) -> Leaves:
         """Return the same boxes over the edges at which some box ends, renumbered."""
-        kept, lows, highs = [], [], []
+        used_edges, lows, highs = [], [], []
         for places, low, high in zip(self.edges, self.low, self.high, strict=True):
             used = np.zeros(len(places) + 1, dtype=bool)  # the first one stands for the left end
             used[low], used[high[high < len(places)] + 1] = True, True
@@ -56,8 +56,8 @@ class Leaves:
             rank = np.cumsum(used)
             lows.append(rank[low])
             highs.append(rank[high])
-            kept.append(places[used[1:]])
-        return replace(self, edges=tuple(kept), low=np.array(lows), high=np.array(highs))
+            used_edges.append(places[used[1:]])
+        return replace(self, edges=tuple(used_edges), low=np.array(lows), high=np.array(highs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +86,9 @@ class Sweep:
         for j, position in enumerate(positions):
             fed = np.isin(model.feature, model.before.fed_by(position))
             nodes = np.flatnonzero(fed if within is None else fed & within)
-            found, place[nodes] = last_below(model, position, model.feature[nodes], model.threshold[nodes], through)
+            last, place[nodes] = last_below(model, position, model.feature[nodes], model.threshold[nodes], through)
             axis[nodes], falls[nodes] = j, model.before.falls(model.feature[nodes])
-            edges.append(found)
+            edges.append(last)
         left, right = model.left, model.right
         return cls(model, tuple(edges), axis, place, np.where(falls, right, left), np.where(falls, left, right))
 
@@ -128,7 +128,7 @@ class Sweep:
         Parameters
         ----------
         fast : bool
-            Walk by compiled loops (`row_sweep.compiled`), if they are there: the same leaves, in any order of nodes.
+            Walk by compiled loops (`loops.compiled`), if they are there: the same leaves, in any order of nodes.
         """
         if fast and (loops := compiled()) is not None:
             ends = np.array([len(edges) for edges in self.edges])
@@ -139,10 +139,10 @@ class Sweep:
         node = way[self.model.roots]
         low = np.zeros((len(self.edges), node.size), dtype=np.intp)
         high = np.repeat([[len(edges)] for edges in self.edges], node.size, axis=1).astype(np.intp)
-        found: list[tuple[Indices, Indices, Indices]] = []
+        leaves_at: list[tuple[Indices, Indices, Indices]] = []
         while node.size:
             leaf = self.left[node] == LEAF
-            found.append((node[leaf], low[:, leaf], high[:, leaf]))
+            leaves_at.append((node[leaf], low[:, leaf], high[:, leaf]))
             node, low, high = node[~leaf], low[:, ~leaf], high[:, ~leaf]
             axis, place, at = self.axis[node], self.place[node], np.arange(node.size)
             to_left, to_right = low[axis, at] <= place, high[axis, at] > place
@@ -152,7 +152,7 @@ class Sweep:
             node = np.concatenate([way[self.left[node[to_left]]], way[self.right[node[to_right]]]])
             low = np.concatenate([low[:, to_left], right_low[:, to_right]], axis=1)
             high = np.concatenate([left_high[:, to_left], high[:, to_right]], axis=1)
-        node, low, high = (np.concatenate(part, axis=-1) for part in zip(*found, strict=True))
+        node, low, high = [np.concatenate(part, axis=-1) for part in zip(*leaves_at, strict=True)]
         order = np.argsort(node)
         starts = np.searchsorted(node[order], self.model.roots)  # nodes of one tree are numbered in a row
         return Leaves(self.edges, node[order], low[:, order], high[:, order], starts)
@@ -195,8 +195,8 @@ def last_below(
     guess, room, far = model.before.guessed(position, column, threshold, through)
     never, always = near(np.stack([-far, far])) ^ [[True], [False]]
     ways = int(np.clip(TOGETHER // column.size, 1, MOST_WAYS))
-    found = last_passing_by_many(near, -far, far, (guess - room, guess + room), ways)
-    last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, found)), return_inverse=True)
+    last_left = last_passing_by_many(near, -far, far, (guess - room, guess + room), ways)
+    last, place = np.unique(np.where(always, np.inf, np.where(never, -np.inf, last_left)), return_inverse=True)
     return last, place[which.reshape(-1)]
 
 

@@ -4,29 +4,119 @@ A piece is a pure function of the question, the settings and its range.  Engines
 begins anew for every record, whoever asks (`Settings.stream`); what is read of the classifier is read before, for all
 records, and travels; and the risk is divided over all records before some of them take their shares.  So the bits do
 not depend on who did which piece, on their sizes, or on what an earlier run left.
+
+*Totals.*  A bound b in [0, 1] is counted as floor(2^53 b), an upper one as the ceiling: integers, whose sums are exact
+in any order.  So an average is off by less than 2^-53, to the safe side, and its bits do not depend on how records
+come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from epsworth.arrays import Bools
-from epsworth.bounds import Risk
+from epsworth.arrays import Bools, Floats
+from epsworth.bounds import Interval, Risk
 from epsworth.parallel import alone, batches_of, in_order, workers
+from epsworth.rounding import float_above, float_below
 from epsworth.threads import one_thread
-from epsworth.utility.engines.coin import revealing, with_coin
-from epsworth.utility.engines.engine import Answer, Counts, Engine, Settings, kinds
-from epsworth.utility.engines.piece_files import PieceFolder
-from epsworth.utility.engines.totals import Totals
+from epsworth.utility.engines.checkpoint import Checkpoint, CheckpointState, piece_path, read_piece
+from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, ignore, quantities
+from epsworth.utility.engines.results import revealing, with_coin
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
+
+SCALE = 53  # bits of a bound that are counted
+LOW = 26  # of them are summed apart, so that 2^35 records fit
+
+
+class Totals:
+    """Sums and extremes of bounds, of one shape, over records that are added some at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> totals = Totals((1,))
+    >>> totals.add(np.array([[0.25, 0.5]]), np.array([[0.5, 1.0]]))
+    >>> totals.average(), totals.average(4)  # of two records; and of four, two of which are not known
+    (Interval(lower=array([0.375]), upper=array([0.75])), Interval(lower=array([0.1875]), upper=array([0.875])))
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.sums = np.zeros((2, 2, *shape), dtype=np.int64)  # of lower and upper bounds, by high and low bits
+        self.least = np.ones((2, *shape))
+        self.most, self.width, self.records = np.zeros(shape), np.zeros(shape), 0
+
+    def add(self, lower: Floats, upper: Floats) -> None:
+        """Take in bounds, records along the last axis."""
+        if not lower.shape[-1]:
+            return
+        for side, rounded in enumerate((np.floor(np.ldexp(lower, SCALE)), np.ceil(np.ldexp(upper, SCALE)))):
+            counts = rounded.astype(np.int64)
+            self.sums[side, 0] += (counts >> LOW).sum(axis=-1)
+            self.sums[side, 1] += (counts & ((1 << LOW) - 1)).sum(axis=-1)
+            np.minimum(self.least[side], (lower, upper)[side].min(axis=-1), out=self.least[side])
+        np.maximum(self.most, upper.max(axis=-1), out=self.most)
+        np.maximum(self.width, (upper - lower).max(axis=-1), out=self.width)
+        self.records += lower.shape[-1]
+
+    def average(self, records: int | None = None) -> Interval:
+        """Return bounds on the average; of records that were not added nothing is known."""
+        n = self.records if records is None else records
+        lower, upper = (self._quotients(side, n) for side in (0, 1))
+        if n == self.records and n:  # no average lies beyond all its terms
+            lower, upper = np.maximum(lower, self.least[0]), np.minimum(upper, self.most)
+        return Interval(lower, upper)
+
+    def worst(self) -> Interval:
+        """Return bounds on the smallest value of those that were added."""
+        return Interval(*self.least)
+
+    def _quotients(self, side: int, n: int) -> Floats:
+        high, low = self.sums[side]
+        missing = (n - self.records) << SCALE if side else 0
+        rounded = float_above if side else float_below
+        quotients = [
+            rounded(Fraction((int(h) << LOW) + int(x) + missing, max(n, 1) << SCALE))
+            for h, x in zip(high.ravel(), low.ravel(), strict=True)
+        ]
+        return np.array(quotients).reshape(high.shape)
+
+
+class Histogram:
+    """How many records have their bounds in which of 2^14 equal steps: rounded to the safe side."""
+
+    STEPS = 1 << 14
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        points = int(np.prod(shape))
+        self.shape, self.counts = shape, np.zeros((2, points, self.STEPS + 1), dtype=np.int64)
+
+    def add(self, lower: Floats, upper: Floats) -> None:
+        """Take in bounds, records along the last axis: lower ones rounded down, and 1 less the upper ones."""
+        n = lower.shape[-1]
+        at = np.floor(lower * self.STEPS), self.STEPS - np.ceil(upper * self.STEPS)
+        for counts, steps in zip(self.counts, at, strict=True):
+            rows = steps.reshape(-1, n).astype(np.intp) + (np.arange(len(counts)) * (self.STEPS + 1))[:, np.newaxis]
+            counts += np.bincount(rows.ravel(), minlength=counts.size).reshape(counts.shape)
+
+    @property
+    def values(self) -> Floats:
+        """What the steps stand for."""
+        return np.arange(self.STEPS + 1) / self.STEPS
+
+    def of(self, side: int) -> NDArray[np.int64]:
+        """Return the counts, shape ``(*shape, steps)``: 0 for lower bounds, 1 for 1 less the upper ones."""
+        counts: NDArray[np.int64] = self.counts[side].reshape(*self.shape, -1)
+        return counts
+
 
 PIECE = 64  # records
 EACH = 8  # pieces per worker, at least, where there are records enough
@@ -41,19 +131,18 @@ class Work:
     Attributes
     ----------
     n_jobs : int, optional
-    folder : PieceFolder, optional
+    checkpoint : Checkpoint, optional
     filed : bool
-        Whether what is found stays in the folder; else it is gathered in arrays.
+        Whether bounds stay in the files of the checkpoint; else they are gathered in arrays.
     """
 
     n_jobs: int | None = None
-    folder: PieceFolder | None = None
+    checkpoint: Checkpoint | None = None
     filed: bool = False
 
-    @property
-    def cut(self) -> bool:
-        """Whether there are pieces at all."""
-        return self.folder is not None or not alone(self.n_jobs)
+    def state(self, part: str) -> CheckpointState:
+        """Return the place of the state of a part of the run."""
+        return CheckpointState(self.checkpoint, part)
 
 
 WHOLE = Work()
@@ -68,65 +157,73 @@ def piece_size(records: int, n_jobs: int | None) -> int:
 class Piece:
     """What workers do: an engine answers about a range of the records.
 
-    ``miss`` is the engine's share of the risk, which pays for the bounds of all records together.
+    ``miss`` is the engine's share of the risk, which pays for the bounds of all records together; ``options`` are
+    those of `Settings` that travel.
     """
 
     engine: Engine
     question: Question
     miss: Fraction
-    settings: tuple[float, float | None, int, tuple[int, ...]]
+    options: dict[str, Any]
 
-    def __call__(self, piece: range) -> Answer | None:
+    def settings(self, piece: range) -> Settings:
+        """Return the settings for some records; nobody sees how far a worker is within a piece."""
+        return Settings(Risk(self.miss), rng=np.random.default_rng(0), progress=ignore, **self.options)
+
+    def __call__(self, piece: range) -> EngineResult | None:
         """Return the answer about some records; what it spent is told with it."""
-        tolerance, at_least, batch, seeds = self.settings
-        risk = Risk(self.miss)
-        own = Settings(risk, tolerance, at_least, np.random.default_rng(0), _untold, batch, seeds=seeds)
-        answer = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), own)
-        return None if answer is None else replace(answer, spent=answer.spent + risk.spent)
+        settings = self.settings(piece)
+        result = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), settings)
+        return None if result is None else replace(result, spent=result.spent + settings.risk.spent)
 
 
-def _untold(share: float) -> None:
-    """Progress within a piece is not told: its driver counts pieces."""
+@dataclass(frozen=True)
+class LocalPiece(Piece):
+    """What this process does: it shows how far it is, and leaves the state of a piece in a checkpoint."""
+
+    run: Settings
+    sink: Gathered | Filed
+
+    def settings(self, piece: range) -> Settings:
+        """Return the settings for some records, whose bounds are shown among those of all."""
+        n, run = len(self.question.records), self.run
+
+        def progress(share: float) -> None:
+            run.progress((piece.start + share * len(piece)) / n)
+
+        def follow(current: Callable[[], Bounds]) -> None:
+            run.follow(lambda: self.sink.bounds(piece, current()))
+
+        state = run.state.under(f"{piece.start}")
+        return replace(run, risk=Risk(self.miss), progress=progress, follow=follow, state=state)
 
 
-class Sink(Protocol):
-    """Where pieces are put together."""
-
-    def put(self, piece: range, answer: Answer) -> None:
-        """Take in a piece."""
-
-    def bounds(self) -> Bounds:
-        """Return what is known by now, which grows tighter with every piece."""
-
-    def answer(self) -> Answer:
-        """Return all that is known."""
-
-
-def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> Answer | None:
+def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> EngineResult | None:
     """Let an engine bound a question, in pieces where the work is cut; ``number`` is that of the part."""
-    if not (work.cut and engine.by_record(question, settings)):
+    cut = work.checkpoint is not None or not alone(work.n_jobs)
+    if not (cut and engine.by_record(question, settings)):
         with one_thread() if engine.multiplies else nullcontext():
             return engine.bound(question, settings)
-    settings, n, folder = settings.seeded(), len(question.records), work.folder
-    sink: Sink = Filed(question) if work.filed else Gathered(question)
-    settings.follow(sink.bounds())
-    size = piece_size(n, work.n_jobs) if folder is None else folder.size
-    with closing(_answers(engine, question, settings, work, number, batches_of(n, size))) as answers:
-        for piece, answer in answers:
-            if answer is None:
+    settings, n, checkpoint = settings.seeded(), len(question.records), work.checkpoint
+    sink = Filed(question) if work.filed else Gathered(question)
+    settings.follow(sink.bounds)
+    size = piece_size(n, work.n_jobs) if checkpoint is None else checkpoint.size
+    with closing(_results(engine, question, settings, work, number, sink, batches_of(n, size))) as results:
+        for piece, result in results:
+            if result is None:
                 return None
-            sink.put(piece, answer)
+            sink.put(piece, result)
             settings.progress(piece.stop / n)
-            if work.filed:
-                settings.follow(sink.bounds())
-    return sink.answer()
+    return sink.result()
 
 
-def _answers(
-    engine: Engine, question: Question, settings: Settings, work: Work, number: int, pieces: list[range]
-) -> Generator[tuple[range, Answer | None], None, None]:
-    """Yield pieces in order, those that an earlier run has kept among them, until the run must end."""
-    pace, folder, here = question.pace, work.folder, alone(work.n_jobs)
+def _results(
+    engine: Engine, question: Question, settings: Settings, work: Work, number: int, sink: Gathered | Filed,
+    pieces: list[range],
+) -> Generator[tuple[range, EngineResult | None], None, None]:  # fmt: skip
+    """Yield pieces in order, those that an earlier run has done among them, until the run must end."""
+    pace, checkpoint, here = question.pace, work.checkpoint, alone(work.n_jobs)
+    (m, e, _), with_accuracy = question.shape, question.y is not None
 
     def check() -> None:
         try:
@@ -135,20 +232,25 @@ def _answers(
             if here or pace.late(GRACE):
                 raise
 
-    kept = [] if folder is None else [piece for piece in pieces if folder.holds(number, piece)]
-    there, left = set(kept), [piece for piece in pieces if piece not in set(kept)]
-    told = settings.tolerance, settings.at_least, settings.batch, settings.seeds
-    ready = in_order(Piece(engine, question, settings.risk.each, told), left, n_jobs=work.n_jobs, idle=check)
+    done = set[range]() if checkpoint is None else {piece for piece in pieces if checkpoint.has(number, piece)}
+    options = {name: getattr(settings, name) for name in ("tolerance", "at_least", "batch", "seeds")}
+    doing = Piece(engine, question, settings.risk.each, options)
+    if here:
+        doing = LocalPiece(engine, question, settings.risk.each, options, settings, sink)
+    ready = in_order(doing, [piece for piece in pieces if piece not in done], n_jobs=work.n_jobs, idle=check)
     try:
         for piece in pieces:
-            if piece in there and folder is not None:
-                yield piece, folder.read(number, piece, question)
+            if piece in done and checkpoint is not None:
+                path = piece_path(checkpoint.path, number, piece)
+                yield piece, read_piece(path, checkpoint.digest, (m, e, len(piece)), with_accuracy)
                 continue
             check()
-            answer = next(ready)
-            if folder is not None and answer is not None and answer.open is None:
-                folder.write(number, piece, answer)
-            yield piece, answer
+            result = next(ready)
+            if checkpoint is not None and result is not None and result.open is None:
+                checkpoint.write(number, piece, result)
+                settings.state.under(f"{piece.start}").drop()
+            settings.follow(sink.bounds)
+            yield piece, result
     except Stopped:
         pass
     finally:
@@ -156,59 +258,61 @@ def _answers(
 
 
 class Gathered:
-    """All records' bounds in arrays."""
+    """Where pieces are put together: all records' bounds in arrays."""
 
     def __init__(self, question: Question) -> None:
         m, e, n = question.shape
-        self.sides = np.zeros((kinds(question), 2, m, e, n))
+        self.sides = np.zeros((quantities(question), 2, m, e, n))
         self.sides[:, 1] = 1.0
         self.possible: Counts = np.ones(n, dtype=np.int64)
         self.open: Bools = np.ones((m, n), dtype=bool)
         self.queries, self.spent = 0, Fraction(0)
 
-    def put(self, piece: range, answer: Answer) -> None:
+    def put(self, piece: range, result: EngineResult) -> None:
         """Take in a piece."""
         at = slice(piece.start, piece.stop)
-        for side, bounds in zip(self.sides, (answer.stability, answer.accuracy), strict=False):
+        for side, bounds in zip(self.sides, (result.stability, result.accuracy), strict=False):
             if bounds is not None:
                 side[0, ..., at], side[1, ..., at] = bounds.lower, bounds.upper
-        self.possible[at] = answer.labels_possible
-        self.open[:, at] = False if answer.open is None else answer.open
-        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+        self.possible[at] = result.labels_possible
+        self.open[:, at] = False if result.open is None else result.open
+        self.queries, self.spent = self.queries + result.queries, self.spent + result.spent
 
-    def bounds(self) -> Bounds:
-        """Return the arrays, which pieces change."""
-        return Bounds(*self.sides[0])
+    def bounds(self, piece: range = range(0), current: Bounds | None = None) -> Bounds:
+        """Return what is known by now, of a piece that is being done too; it grows tighter with every piece."""
+        lower, upper = self.sides[0]
+        if current is not None:
+            lower[..., piece.start : piece.stop], upper[..., piece.start : piece.stop] = current.lower, current.upper
+        return Bounds(lower, upper)
 
-    def answer(self) -> Answer:
-        """Return the arrays."""
+    def result(self) -> EngineResult:
+        """Return all that is known."""
         accuracy = Bounds(*self.sides[1]) if len(self.sides) > 1 else None
         open_ = self.open if self.open.any() else None
-        return Answer(self.bounds(), accuracy, self.possible, self.queries, self.spent, open_)
+        return EngineResult(Bounds(*self.sides[0]), accuracy, self.possible, self.queries, self.spent, open_)
 
 
 class Filed:
-    """Nothing but the average: the bounds of the records stay in their files."""
+    """Where pieces are put together: nothing but the average, as the bounds of the records stay in their files."""
 
     def __init__(self, question: Question) -> None:
         m, e, n = question.shape
         self.reveal, self.raw = revealing(question), np.ones(n)
         self.shape, self.records, self.totals = (m, e, 0), n, Totals((m, e))
-        self.queries, self.spent, self.done = 0, Fraction(0), 0
+        self.queries, self.spent = 0, Fraction(0)
 
-    def put(self, piece: range, answer: Answer) -> None:
+    def put(self, piece: range, result: EngineResult) -> None:
         """Take in a piece; what is not finished is not in a file, and is not known."""
-        if answer.open is None:
-            found = with_coin(answer.stability, self.reveal, self.raw[: len(piece)])
-            self.totals.add(found.lower, found.upper)
-            self.done += len(piece)
-        self.queries, self.spent = self.queries + answer.queries, self.spent + answer.spent
+        if result.open is None:
+            bounds = with_coin(result.stability, self.reveal, self.raw[: len(piece)])
+            self.totals.add(bounds.lower, bounds.upper)
+        self.queries, self.spent = self.queries + result.queries, self.spent + result.spent
 
-    def bounds(self) -> Bounds:
+    def bounds(self, piece: range = range(0), current: Bounds | None = None) -> Bounds:
         """Return the average, and no record."""
         return Bounds(np.zeros(self.shape), np.zeros(self.shape), self.totals.average(self.records))
 
-    def answer(self) -> Answer:
+    def result(self) -> EngineResult:
         """Return what there is beside the files."""
-        open_ = None if self.done == self.records else np.ones((self.shape[0], 1), dtype=bool)
-        return Answer(self.bounds(), None, np.zeros(0, dtype=np.int64), self.queries, self.spent, open_)
+        open_ = None if self.totals.records == self.records else np.ones((self.shape[0], 1), dtype=bool)
+        return EngineResult(self.bounds(), None, np.zeros(0, dtype=np.int64), self.queries, self.spent, open_)

@@ -181,7 +181,7 @@ def _margin(planes: HalfPlanes, sizes: Floats | float) -> Floats:
 class Polygons(Brackets):
     """Areas of polygons, or slabs of them: exact for ``pm`` and ``sw``, else as narrow as the tolerance."""
 
-    name, because = "polygons", "a linear model with {features}"
+    name, reason = "polygons", "a linear model with {features}"
     most_features = 2
 
     def keeps(self, laws: list[Law], comparisons: list[Comparison], slack: float, tolerance: float) -> Interval:

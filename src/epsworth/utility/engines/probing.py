@@ -47,7 +47,7 @@ def probes(question: Question, near: Sequence[Floats] = ()) -> tuple[Indices, li
     if any(edges.size for edges in near):
         groups.append((rows, [_beside(e, s, rng) for e, s in zip(near, ranges, strict=True)]))
     asked = np.concatenate([rows for rows, _ in groups])  # at once: forests take their time for each call
-    return asked, [np.concatenate(column) for column in zip(*(values for _, values in groups), strict=True)]
+    return asked, [np.concatenate([values[j] for _, values in groups]) for j in range(len(question.features))]
 
 
 def _spread(question: Question, j: int, rng: np.random.Generator) -> NDArray[Any]:

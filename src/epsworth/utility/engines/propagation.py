@@ -12,9 +12,10 @@ is bounded is the score that the model *computes*.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,116 @@ from epsworth.classifiers.networks import DOUBLE, LARGE, OVERFLOWS, Activation, 
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import Branching, Region, branch, enough, mass_of_boxes
-from epsworth.utility.engines.contraction import LawsOverEpsilon, stays_in_range
+from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
+from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.probing import answers_as_read
-from epsworth.utility.engines.verdicts import Verdict
+from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
+
+Mass = Callable[[Floats, Floats], Floats]
+
+
+class Verdict(NamedTuple):
+    """What one look at boxes tells: where all points have the label, where none has, where to cut the others.
+
+    ``axis`` is -1 where no cut would tell more; ``cut`` is a value strictly between the ends of that axis.
+    """
+
+    sure: Bools
+    never: Bools
+    axis: Indices
+    cut: Floats
+
+
+@dataclass(eq=False)
+class Region:
+    """What is known about one record: masses decided per point (mechanism x epsilon), and undecided boxes.
+
+    ``low`` and ``high`` have shape ``(boxes, s)``, ``mass`` has ``(boxes, points)``; ``final`` boxes cannot be cut.
+    """
+
+    agrees: Floats
+    differs: Floats
+    low: Floats
+    high: Floats
+    mass: Floats
+    final: Bools
+    looked: int = 0
+
+    def undecided(self) -> Undecided:
+        """Return what is known; each look cut one side, which had at most four edges before."""
+        error = mass_error(self.looked + 4 * self.low.shape[1])
+        return Undecided(self.agrees, self.differs, self.low, self.high, self.mass, error)
+
+    def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
+        """Count the boxes that a look decided, and put halves in the place of the others."""
+        self.looked += len(at)
+        self.agrees += self.mass[at[verdict.sure]].sum(axis=0)
+        self.differs += self.mass[at[verdict.never]].sum(axis=0)
+        open_ = ~(verdict.sure | verdict.never)
+        self.final[at[open_ & (verdict.axis < 0)]] = True
+        halved = open_ & (verdict.axis >= 0)
+        low, high = halves(self.low[at[halved]], self.high[at[halved]], verdict.axis[halved], verdict.cut[halved])
+        gone = np.zeros(len(self.mass), dtype=bool)
+        gone[at[~open_ | halved]] = True
+        masses = mass(low, high)
+        some = (masses > 0).any(axis=1)
+        self.low = np.concatenate([self.low[~gone], low[some]])
+        self.high = np.concatenate([self.high[~gone], high[some]])
+        self.mass = np.concatenate([self.mass[~gone], masses[some]])
+        self.final = np.concatenate([self.final[~gone], np.zeros(some.sum(), dtype=bool)])
+
+
+def branch(
+    boxes: NetworkBoxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None
+) -> Undecided:
+    """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
+
+    Parameters
+    ----------
+    mass : callable
+        Boxes -> their masses, shape ``(boxes, points)``.
+    label : int
+        Index of the class that must stay.
+    check : callable
+        Raises Stopped where no more looks are to be made: what is not decided then stays so.
+    """
+    low, high = boxes.start()
+    masses = mass(low, high)
+    points = masses.shape[1]
+    region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool))
+    while region.looked < boxes.most and region.mass.sum(axis=0).max() > enough:
+        waiting = np.flatnonzero(~region.final)
+        try:
+            check()
+        except Stopped:
+            break
+        if not waiting.size:
+            break  # only boxes that the classifier alone could decide
+        many = min(max(boxes.together, waiting.size // 8), boxes.most - region.looked)
+        heaviest = waiting[np.argsort(-region.mass[waiting].max(axis=1), kind="stable")[:many]]
+        region.settle(heaviest, boxes.look(region.low[heaviest], region.high[heaviest], label), mass)
+    return region.undecided()
+
+
+def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Floats, Floats]:
+    """Cut every box across an axis of its own."""
+    rows = np.arange(len(low))
+    left_high, right_low = high.copy(), low.copy()
+    left_high[rows, axis], right_low[rows, axis] = cut, cut
+    return np.concatenate([low, right_low]), np.concatenate([left_high, high])
+
+
+def mass_of_boxes(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
+    """Return the masses of boxes, shape ``(boxes, points)``; each edge is evaluated once."""
+    masses: Floats = np.ones((len(low), question.shape[0] * question.shape[1]))
+    for j, x in enumerate(question.unit[record]):
+        edges, at = np.unique(np.concatenate([low[:, j], high[:, j]]), return_inverse=True)
+        cumulated = np.concatenate([laws.below(m, j, x, edges) for m in range(question.shape[0])]).T
+        masses *= np.maximum(cumulated[at[len(low) :]] - cumulated[at[: len(low)]], 0.0)
+    return masses
+
 
 MOST_FEATURES = 5
 UNASKED = 2  # features up to which boxes settle a record for less than draws would cost
@@ -189,7 +294,7 @@ def _agrees(question: Question, network: Network, view: ColumnView) -> bool:
 class Propagation(Branching):
     """Boxes of networks, whose scores are bounded by propagation."""
 
-    name, because = "propagation", "a network with {features}"
+    name, reason = "propagation", "a network with {features}"
     reading = bounds_for
 
     def classes(self, question: Question) -> NDArray[Any]:
@@ -198,12 +303,12 @@ class Propagation(Branching):
 
     def regions(
         self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
-    ) -> Callable[[int], Region]:
+    ) -> Callable[[int], Undecided]:
         """Return what splits the heaviest boxes of a record."""
         boxes, mass = self.read(question).boxes(record), partial(mass_of_boxes, laws, question, record)
         return lambda place: branch(boxes, mass, place, enough(settings), question.pace.check)
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""
         return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
 

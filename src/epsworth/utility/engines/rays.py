@@ -22,8 +22,16 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk
 from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.rounding import up
-from epsworth.utility.engines.checkpoint import Kept
-from epsworth.utility.engines.engine import BATCH, Answer, ByRecord, Found, Settings, kinds, records_of
+from epsworth.utility.engines.checkpoint import CheckpointState
+from epsworth.utility.engines.engine import (
+    BATCH,
+    ByRecord,
+    EngineResult,
+    RecordResult,
+    Settings,
+    quantities,
+    records_of,
+)
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.question import Question
@@ -172,12 +180,12 @@ def _regions(
 class Rays(ByRecord):
     """Follows rays of noise until they leave a region: one set of draws for all epsilons, and no queries."""
 
-    name, because = "rays", "noise of one shape on a linear model: the draws serve all epsilons"
+    name, reason = "rays", "noise of one shape on a linear model: the draws serve all epsilons"
     draws = True
-    of_ranges = True
+    numbers_only = True
     reading = linear_for
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse noise of more than one shape or scale."""
         return None if noise_scales(question, m) else "its noise is not of one shape and scale for all features"
 
@@ -185,17 +193,17 @@ class Rays(ByRecord):
         """Tell whether there is more than one epsilon to share the draws."""
         return len(question.epsilons) > 1
 
-    def bound(self, question: Question, settings: Settings) -> Answer | None:
+    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
         """Begin anew in a run that goes on: what the draws spend is spent for all records."""
-        return super().bound(question, replace(settings, kept=Kept()))
+        return super().bound(question, replace(settings, state=CheckpointState()))
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk.
 
         Whoever answers for some of the records draws the same noise: it belongs to the mechanism, not to them.
         """
         (m, e, n), model, settings = question.shape, self.read(question), settings.seeded()
-        risk, of_mechanisms = settings.risk.split(m * n * kinds(question)), []
+        risk, of_mechanisms = settings.risk.split(m * n * quantities(question)), []
         for i in range(m):
             shared = noise_scales(question, i)
             assert shared is not None
@@ -214,4 +222,4 @@ class Rays(ByRecord):
                 for k in range(len(labels))
             ]
             lost = any(one.can_be_lost for one in model.comparisons(record, labels[0]))
-            yield Found(record, [Interval(*np.stack(row, axis=1)) for row in rows], 1 + lost, 1)
+            yield RecordResult(record, [Interval(*np.stack(row, axis=1)) for row in rows], 1 + lost, 1)

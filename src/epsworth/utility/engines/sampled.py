@@ -25,10 +25,9 @@ from epsworth.classifiers.reading import Unsupported
 from epsworth.laws import uniforms
 from epsworth.rounding import float_below
 from epsworth.utility.engines.categories import ByCategory, by_category
-from epsworth.utility.engines.checkpoint import Kept
-from epsworth.utility.engines.engine import Answer, Engine, Obstacle, Progress, Settings, kinds
-from epsworth.utility.engines.sampler import Sampler, Sink, Task
-from epsworth.utility.engines.tally import Tally
+from epsworth.utility.engines.checkpoint import CheckpointState
+from epsworth.utility.engines.draws import Sampler, Sink, Tally, Task
+from epsworth.utility.engines.engine import Engine, EngineResult, Progress, Settings, Unreadable, quantities
 from epsworth.utility.pace import Stopped
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.question import Question
@@ -43,22 +42,22 @@ Generators = list[np.random.Generator]
 class Sampled(Engine):
     """Plain sampling: works for any classifier, and takes over what other engines hand over."""
 
-    name, because = "sampled", "no exact engine applies"
+    name, reason = "sampled", "no exact engine applies"
     draws = True
     multiplies = False
 
     def __init__(self, over: Over = "auto", *, averaged: bool = False) -> None:
         self.over, self.averaged = over, averaged
 
-    def why(self, question: Question, m: int) -> str:
+    def explain(self, question: Question, m: int) -> str:
         """Say what stands in the way of the engines that read models of this kind."""
         parts = question.readings.get(by_category)
         readings = parts.asked.readings if isinstance(parts, ByCategory) else question.readings
-        told = [r for r in readings.values() if isinstance(r, Obstacle)]
-        found = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else told))
-        return f"{self.because}: {'; '.join(found)}" if found else self.because
+        unreadable = [r for r in readings.values() if isinstance(r, Unreadable)]
+        obstacles = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else unreadable))
+        return f"{self.reason}: {'; '.join(obstacles)}" if obstacles else self.reason
 
-    def bound(self, question: Question, settings: Settings) -> Answer:
+    def bound(self, question: Question, settings: Settings) -> EngineResult:
         """Bound every record to the tolerance, or the average and the worst case."""
         if self.chosen(question, settings) == "records":
             return each_record(question, settings.seeded())
@@ -77,13 +76,13 @@ class Sampled(Engine):
         return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
 
 
-def each_record(question: Question, settings: Settings) -> Answer:
+def each_record(question: Question, settings: Settings) -> EngineResult:
     """Bound every record at every point to the tolerance; each has a stream of its own, and its share of the risk."""
     first, points = question.start, math.prod(question.shape)
     question = question.part() if len(question.left) < len(question.records) else question
     sampler, tally = Sampler(question, settings), Tally(question.shape)
-    settings.follow(Bounds(*tally.stability))
-    risk = settings.risk.split(kinds(question) * points)
+    settings.follow(lambda: Bounds(*tally.stability))
+    risk = settings.risk.split(quantities(question) * points)
     schedule = _looks(question, tally, settings, risk, FIRST_LOOK)
     wanted = _wanted(question, settings)
 
@@ -92,7 +91,7 @@ def each_record(question: Question, settings: Settings) -> Answer:
 
     with suppress(Stopped):
         question.pace.check()  # before anything is drawn from a generator that the run will be given again
-        _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.kept, first)
+        _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.state, first)
     return _answer(question, sampler, tally)
 
 
@@ -103,23 +102,23 @@ class AverageFirst(Engine):
     the first few hundred draws.
     """
 
-    name, because = "sampled", "the average comes first, since there is a deadline"
+    name, reason = "sampled", "the average comes first, since there is a deadline"
     draws = True
     multiplies = False
 
-    def bound(self, question: Question, settings: Settings) -> Answer:
+    def bound(self, question: Question, settings: Settings) -> EngineResult:
         """Bound the average by one interval per point, and nothing of any record."""
         settings, records = settings.seeded(), Interval(np.zeros(question.shape), np.ones(question.shape))
         sampler, pooled = Sampler(question, settings), Tally(question.shape[:2])
-        settings.follow(Bounds(*records, pooled.stability))
+        settings.follow(lambda: Bounds(*records, pooled.stability))
         with suppress(Stopped):
             _bound_average(sampler, pooled, settings.risk, settings.progress)
         accuracy = None if question.y is None else Bounds(*records, pooled.accuracy)
         stability = Bounds(*records, pooled.stability)
-        return Answer(stability, accuracy, sampler.labels_possible, sampler.queries)
+        return EngineResult(stability, accuracy, sampler.labels_possible, sampler.queries)
 
 
-def whole_dataset(question: Question, settings: Settings, *, averaged: bool = False) -> Answer:
+def whole_dataset(question: Question, settings: Settings, *, averaged: bool = False) -> EngineResult:
     """Bound the average by one interval per point, and the worst record by elimination.
 
     Half of the risk goes to either, or all of it to the records where the average is bounded already.  A record is
@@ -127,7 +126,7 @@ def whole_dataset(question: Question, settings: Settings, *, averaged: bool = Fa
     """
     sampler, of_records, share = Sampler(question, settings), settings.risk, 0.0
     pooled, tally = Tally(question.shape[:2]), Tally(question.shape)
-    settings.follow(Bounds(*tally.stability, pooled.stability))
+    settings.follow(lambda: Bounds(*tally.stability, pooled.stability))
     wanted = _wanted(question, settings)
 
     def in_the_race() -> NDArray[np.bool_]:
@@ -140,9 +139,9 @@ def whole_dataset(question: Question, settings: Settings, *, averaged: bool = Fa
             share = 1 / 3
             _bound_average(sampler, pooled, of_average, lambda done: settings.progress(done * share))
         schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
-        kept = settings.kept.under("records")
+        state = settings.state.under("records")
         _draw_records(
-            sampler, tally, schedule, in_the_race, lambda done: settings.progress(share + (1 - share) * done), kept
+            sampler, tally, schedule, in_the_race, lambda done: settings.progress(share + (1 - share) * done), state
         )
     return _answer(question, sampler, tally, pooled)
 
@@ -151,24 +150,26 @@ def _bound_average(sampler: Sampler, pooled: Tally, risk: Risk, progress: Progre
     """Draw until every point's average is bounded to the tolerance, or is decided."""
     settings = sampler.settings
     schedule = _schedule(sampler.question, pooled, settings, risk, FIRST_LOOK)
-    _draw_pooled(sampler, pooled, schedule, progress, settings.kept.under("average"))
+    _draw_pooled(sampler, pooled, schedule, progress, settings.state.under("average"))
 
 
-def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> Answer:
+def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> EngineResult:
     direct = (None, None) if pooled is None else (pooled.stability, pooled.accuracy)
     accuracy = None if question.y is None else Bounds(*tally.accuracy, direct[1])
     open_ = np.asarray(tally.open.any(axis=1)) if tally.open.any() else None
-    return Answer(Bounds(*tally.stability, direct[0]), accuracy, sampler.labels_possible, sampler.queries, open=open_)
+    return EngineResult(
+        Bounds(*tally.stability, direct[0]), accuracy, sampler.labels_possible, sampler.queries, open=open_
+    )
 
 
 def _schedule(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
     """Return looks at which every bound of a tally has a share."""
-    return _looks(question, tally, settings, risk.split(kinds(question) * math.prod(tally.shape)), first)
+    return _looks(question, tally, settings, risk.split(quantities(question) * math.prod(tally.shape)), first)
 
 
 def _looks(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
     """Return looks at which every bound of a tally has a share of a risk that is divided already."""
-    return looks(settings.tolerance, risk.take(kinds(question) * math.prod(tally.shape)), first=first)
+    return looks(settings.tolerance, risk.take(quantities(question) * math.prod(tally.shape)), first=first)
 
 
 def _draw_records(
@@ -177,11 +178,11 @@ def _draw_records(
     schedule: tuple[Look, ...],
     unfinished: Callable[[], NDArray[np.bool_]],
     progress: Progress,
-    kept: Kept,
+    state: CheckpointState,
     start: int = 0,
 ) -> None:
     """Draw for records whose streams are those of the numbers from ``start`` on."""
-    _restored(sampler, tally, schedule, kept)
+    _restored(sampler, tally, schedule, state)
     n, s = len(sampler.question.records), len(sampler.question.features)
     streams = [sampler.settings.stream(record) for record in range(start, start + n)]
 
@@ -195,7 +196,7 @@ def _draw_records(
     if tally.looked:  # where the streams of open records were at the last look: a word per uniform
         for stream in streams:
             stream.bit_generator.advance(schedule[len(tally.looked) - 1].draws * s)  # type: ignore[attr-defined]
-    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, dict)
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, state, dict)
 
 
 def _go_through(
@@ -206,7 +207,7 @@ def _go_through(
     count: Sink,
     unfinished: Callable[[], NDArray[np.bool_]],
     progress: Progress,
-    kept: Kept,
+    state: CheckpointState,
     streams: Callable[[], Mapping[str, Any]],
 ) -> None:
     """Draw up to every look that was not made yet, and look, until no point is open.
@@ -215,44 +216,44 @@ def _go_through(
     goes on draws all of these again, from where the ``streams`` were at the last look, and asks about the others.
     """
 
-    def keep() -> None:
-        if kept.wanted:
-            kept.keep(**tally.state(), **sampler.state(), **at_look)
+    def save() -> None:
+        if state.active:
+            state.save(**tally.state(), **sampler.state(), **at_look)
 
     def after(finished: int) -> None:
         tally.tasks += finished
-        if kept.due:
-            keep()
+        if state.due:
+            save()
 
     done, at_look = len(tally.looked), streams()
     drawn = schedule[done - 1].draws if done else 0
     for look in schedule[done:]:
         if not tally.open.any():
             break
-        draws, told = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
+        draws, part_progress = look.draws - drawn, _part(progress, drawn, look.draws, schedule)
         try:
             left = islice(tasks(draws), tally.tasks, None)
-            sampler.run(left, count, draws * int(tally.open.sum()), told, after)
+            sampler.run(left, count, draws * int(tally.open.sum()), part_progress, after)
         except Stopped:
-            keep()
+            save()
             raise
         drawn = look.draws
         tally.look(look, sampler.question.y is not None)
         tally.open = tally.open & unfinished() if look is not schedule[-1] else np.zeros_like(tally.open)
         at_look = streams()
-        keep()
+        save()
     progress(1.0)
 
 
 def _restored(
-    sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], kept: Kept, **more: Any
+    sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], state: CheckpointState, **more: Any
 ) -> dict[str, NDArray[Any]] | None:
     """Put a tally and its sampler where an earlier run left them; return what else it kept, or None."""
-    found = kept.found(**tally.state(), queries=0, seen="", **more) if kept.wanted else None
-    if found is not None:
-        tally.restore(found, schedule)
-        sampler.restore(found)
-    return found
+    saved = state.load(**tally.state(), queries=0, seen="", **more) if state.active else None
+    if saved is not None:
+        tally.restore(saved, schedule)
+        sampler.restore(saved)
+    return saved
 
 
 def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int) -> Iterator[Task]:
@@ -270,14 +271,16 @@ def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_
                 yield sampler.perturbed(int(m), int(e), block[keep], u[keep])
 
 
-def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress, kept: Kept) -> None:
+def _draw_pooled(
+    sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress, state: CheckpointState
+) -> None:
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
     question, settings = sampler.question, sampler.settings
-    found = _restored(sampler, tally, schedule, kept, streams="")
+    saved = _restored(sampler, tally, schedule, state, streams="")
     which, noise = (settings.stream(len(question.records) + number) for number in range(2))  # beyond the records' own
-    if found is not None:
-        for stream, state in zip((which, noise), json.loads(str(found["streams"])), strict=True):
-            stream.bit_generator.state = state
+    if saved is not None:
+        for stream, at in zip((which, noise), json.loads(str(saved["streams"])), strict=True):
+            stream.bit_generator.state = at
     n, s = question.unit.shape
     wanted = [target.mean(axis=2) for target in _wanted(question, settings)]
 
@@ -298,7 +301,7 @@ def _draw_pooled(sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], pro
     def streams() -> dict[str, str]:
         return {"streams": json.dumps([which.bit_generator.state, noise.bit_generator.state])}
 
-    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, kept, streams)
+    _go_through(sampler, tally, schedule, tasks, count, unfinished, progress, state, streams)
 
 
 def _part(progress: Progress, start: int, end: int, schedule: tuple[Look, ...]) -> Progress:
@@ -312,7 +315,7 @@ def _wanted(question: Question, settings: Settings) -> list[Floats]:
     Shape ``(mechanisms, epsilons, records)``; 2, which is never reached, where there is no target.
     """
     if settings.at_least is None:
-        return [np.full(question.shape, 2.0)] * kinds(question)
+        return [np.full(question.shape, 2.0)] * quantities(question)
     reveal = np.array([[release.reveal for release in row] for row in question.releases])[:, :, np.newaxis]
     raw = [np.ones(len(question.records)), (question.labels == question.y).astype(np.float64)]
-    return [(settings.at_least - reveal * sure) / (1 - reveal) for sure in raw[: kinds(question)]]
+    return [(settings.at_least - reveal * sure) / (1 - reveal) for sure in raw[: quantities(question)]]

@@ -21,9 +21,10 @@ from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
-from epsworth.utility.engines.checkpoint import Kept, labels_of, labels_text
+from epsworth.utility.engines.checkpoint import CheckpointState
 from epsworth.utility.engines.contraction import widened
-from epsworth.utility.engines.engine import BATCH, ByRecord, Found, Progress, Settings, kinds, records_of
+from epsworth.utility.engines.digests import labels_of, labels_text
+from epsworth.utility.engines.engine import BATCH, ByRecord, Progress, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
 from epsworth.utility.question import Question
 
@@ -34,8 +35,8 @@ def shared_grid(question: Question, m: int) -> int | None:
     """Return the grid size k that every feature of mechanism m shares at every epsilon; None where there is none."""
     mechanisms = [mechanism for release in question.releases[m] for mechanism in release.mechanisms]
     sizes = {mechanism.k if isinstance(mechanism, KRR) else None for mechanism in mechanisms}
-    found = sizes.pop()
-    return None if sizes else found
+    size = sizes.pop()
+    return None if sizes else size
 
 
 def binomial_weights(epsilons: Floats, k: int, features: int) -> Floats:
@@ -60,11 +61,11 @@ def weights_error(features: int) -> float:
 class SharedDraws(ByRecord):
     """Redraws random subsets of the features: one set of draws for all epsilons."""
 
-    name, because = "strata", "k-ary randomised response: the draws serve all epsilons"
+    name, reason = "strata", "k-ary randomised response: the draws serve all epsilons"
     draws = True
-    asks_by_record = True
+    draws_by_record = True
 
-    def lacks(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, question: Question, m: int) -> str | None:
         """Refuse whatever is not k-ary randomised response of one k."""
         return None if shared_grid(question, m) else "it is not k-ary randomised response with one k for all features"
 
@@ -72,21 +73,21 @@ class SharedDraws(ByRecord):
         """Tell whether there are more epsilons than strata to draw from."""
         return len(question.epsilons) > len(question.features)
 
-    def together(self, question: Question, m: int) -> Hashable:
+    def group_key(self, question: Question, m: int) -> Hashable:
         """Answer every mechanism by itself."""
         return m
 
-    def found(self, question: Question, settings: Settings) -> Iterator[Found]:
+    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
         """Yield bounds for one mechanism at all epsilons; records, strata and labels share the risk."""
         n, s, k = len(question.records), len(question.features), shared_grid(question, 0) or 0
         weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
-        risk, settings = settings.risk.split(n * s * kinds(question)), settings.seeded()
+        risk, settings = settings.risk.split(n * s * quantities(question)), settings.seeded()
         for record, labels in records_of(question):
             strata = Strata(question, record, k, labels)
             told = partial(_told, settings.progress, record - question.start, len(question.left))
             whole = strata.run(weights, settings, risk.take(s * len(labels)), told)
             bounds = [widened(weights @ q.lower, weights @ q.upper, weights_error(s)) for q in strata.q]
-            yield Found(record, bounds, len(strata.seen), strata.queries, whole)
+            yield RecordResult(record, bounds, len(strata.seen), strata.queries, whole)
 
 
 def _told(progress: Progress, record: int, n: int, share: float) -> None:
@@ -124,9 +125,9 @@ class Strata:
         order = np.argsort(heaviest[1:]) + 1
         skipped = order[np.cumsum(heaviest[order]) <= NEGLIGIBLE * settings.tolerance]
         drawn_strata = np.setdiff1d(np.arange(1, self.s + 1), skipped)
-        kept, schedule = settings.kept.under("record"), looks((1 - NEGLIGIBLE) * settings.tolerance, risk)
+        state, schedule = settings.state.under("record"), looks((1 - NEGLIGIBLE) * settings.tolerance, risk)
         hits, drawn = np.zeros((len(self.targets), self.s + 1), dtype=np.int64), 0
-        done = self._restore(kept, hits, schedule, drawn_strata.size)
+        done = self._restore(state, hits, schedule, drawn_strata.size)
         for number, look in enumerate(schedule):
             drawn, before = look.draws, drawn
             if number < done:
@@ -143,8 +144,8 @@ class Strata:
             progress(drawn / schedule[-1].draws)
             if max((weights @ (q.upper - q.lower)).max() for q in self.q) <= 2 * settings.tolerance:
                 break
-            if kept.wanted:
-                kept.keep(**self._state(hits, number + 1))
+            if state.active:
+                state.save(**self._state(hits, number + 1))
         return True
 
     def _state(self, hits: Indices, looked: int) -> dict[str, Any]:
@@ -153,15 +154,15 @@ class Strata:
         return {"record": self.record, "hits": hits.copy(), "q": q, "looked": looked, "queries": self.queries,
                 "seen": seen}  # fmt: skip
 
-    def _restore(self, kept: Kept, hits: Indices, schedule: Sequence[Look], strata: int) -> int:
+    def _restore(self, state: CheckpointState, hits: Indices, schedule: Sequence[Look], strata: int) -> int:
         """Take over what an earlier run has of the record, pay for its looks, and return how many these are."""
-        found = kept.found(**self._state(hits, 0)) if kept.wanted else None
-        if found is None or int(found["record"]) != self.record:
+        saved = state.load(**self._state(hits, 0)) if state.active else None
+        if saved is None or int(saved["record"]) != self.record:
             return 0
-        hits[...], looked = found["hits"], int(found["looked"])
-        for q, (lower, upper) in zip(self.q, found["q"], strict=True):
+        hits[...], looked = saved["hits"], int(saved["looked"])
+        for q, (lower, upper) in zip(self.q, saved["q"], strict=True):
             q.lower[:], q.upper[:] = lower, upper
-        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])[0]
+        self.queries, self.seen = int(saved["queries"]), labels_of(saved["seen"])[0]
         for look in schedule[:looked]:
             look.risk.spend(strata * len(self.targets))
         return looked

@@ -1,7 +1,7 @@
 """The law of a weighted sum of independent released values, bounded on both sides.
 
-What is exact comes first: one value; mixtures of uniform laws (`windows`); laws with few atoms (`atoms`); grids row by
-row; unclipped noise.  Many values with continuous parts take a Fourier series (`fourier`).  What remains wider than
+What is exact comes first: one value; mixtures of uniform laws and laws with few atoms (`closed_forms`); grids row
+by row; unclipped noise.  Many values with continuous parts take a Fourier series (`fourier`).  What remains wider than
 asked also goes on a lattice of N steps over the range of S = sum_j w_j M_j, where the law of each term is rounded down
 to its cell: a product of transforms gives Pr[S0 <= .] with S between S0 and S0 + s steps; the bracket closes as s/N.
 """
@@ -20,7 +20,7 @@ from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.laws.grid import GridLaw
 from epsworth.laws.law import MASS_ERROR
 from epsworth.rounding import UNIT
-from epsworth.utility.engines import atoms, fourier, windows
+from epsworth.utility.engines import closed_forms, fourier
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.parts import parts_of
 
@@ -195,8 +195,8 @@ def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     if len(laws) <= 2 and all(isinstance(law, GridLaw) for law in laws):
         return Interval(*(grid_sum(laws, weights, threshold + by)[i] for i, by in enumerate((-slack, slack))))
     parts = [part for law in laws if (part := parts_of(law)) is not None]
-    if len(parts) == len(laws) and windows.closes(parts):
-        return windows.uniform_sum(parts, weights, threshold, slack)
+    if len(parts) == len(laws) and closed_forms.closes(parts):
+        return closed_forms.uniform_sum(parts, weights, threshold, slack)
     if len(laws) == 1:
         return _one(laws[0], weights[0], threshold, slack)
     count = max(len(law[...].mean()) for law in laws) if not parts else max(len(part.masses) for part in parts)
@@ -204,7 +204,7 @@ def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     if len(parts) < len(laws):
         return found
     atomic = np.all([part.rest == 0 for part in parts], axis=0)
-    for chosen, answer in ((atomic, atoms.few_atoms), (~atomic, fourier.series)):
+    for chosen, answer in ((atomic, closed_forms.few_atoms), (~atomic, fourier.series)):
         if chosen.any():
             now = answer([part.only(chosen) for part in parts], weights, threshold, slack, tolerance)
             found.lower[chosen], found.upper[chosen] = now

@@ -10,6 +10,9 @@ over another by T + 1.  Leads within that and the model's own slack are near tie
 
 A mixed difference of s axes at one point adds at most 2^s leaves of every tree, so that nothing on the way to the sums
 exceeds 2^(58 + s): up to five axes fit into 64 bits.
+
+
+Boxes (`Leads`) hold sums in doubles that are integers below 2^53.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.arrays import Floats
 from epsworth.classifiers.trees import LEAF, TreeModel
+from epsworth.utility.engines.partition import Leaves
 
 BITS = 58  # of the largest sum; 2^(BITS + s) < 2^63
 NEAR = -1  # the state of a cell that the classifier decides
@@ -61,7 +66,7 @@ class Votes:
         trees, size = len(model.roots), model.size
         held = np.where((model.left == LEAF)[:, np.newaxis], model.values, 0.0)
         bits = 0 if model.counts or size == 0 else BITS - math.frexp(size)[1]
-        values, offset = (np.rint(np.ldexp(part, bits)).astype(np.int64) for part in (held, model.offset))
+        values, offset = [np.rint(np.ldexp(part, bits)).astype(np.int64) for part in (held, model.offset)]
         apart = trees + 1 if values.shape[1] > 1 else (trees + 1) / 2
         with np.errstate(over="ignore"):  # of leaves far below the slack: then everything is a near tie
             slack = float(np.ldexp(model.slack, bits))
@@ -100,3 +105,70 @@ class Votes:
         if lead is not None:
             found[lead <= self.near] = NEAR
         return found
+
+
+LEAD_BITS = 44  # of the largest lead: mixed differences of six axes stay below 2^53, where doubles are exact
+FAR = 2.0 ** (LEAD_BITS + 4)  # no lead is as large
+
+Cells = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """The leaves of one record as boxes of cells, and what each adds to the leads of a label over its rivals.
+
+    The label stays where all sums exceed ``slack``, and is lost where one lies below ``-slack``.
+
+    Attributes
+    ----------
+    low, high : ndarray of int32, shape ``(sensitive, leaves)``
+        First and last cell.
+    tree : ndarray of int32, shape ``(leaves,)``
+        Rising.
+    values : ndarray of integers, shape ``(rivals, leaves)``
+    offset : ndarray, shape ``(rivals,)``
+        Added to the sums.
+    slack : float
+    apart : bool
+        Whether leaves of different values add different integers: where no tree varies, then, the model answers
+        alike, so that one point tells how a near tie is decided.
+    """
+
+    low: Cells
+    high: Cells
+    tree: Cells
+    values: Floats
+    offset: Floats
+    slack: float
+    apart: bool
+
+    @classmethod
+    def of(cls, model: TreeModel, leaves: Leaves, label: int) -> Self:
+        """Return the leads of a label (its place among the classes).
+
+        Counts of trees are integers, and equal ones go to the first label: half a vote decides every tie.  Elsewhere
+        every value v becomes rint(2^k v), with T max |v| + |offset| of T trees below 2^`LEAD_BITS`.  A lead is the
+        difference of two scores, each off by at most (T + 1) / 2.
+        """
+        held, trees = model.values[leaves.node], len(leaves.starts)
+        size = trees * float(np.abs(held).max(initial=0)) + float(np.abs(model.offset).max(initial=0))
+        bits = 0 if model.counts or size == 0 else LEAD_BITS - math.frexp(size)[1]
+        values, offset = (np.rint(np.ldexp(part, bits)) for part in (held, model.offset))
+        if values.shape[1] == 1:
+            sign, first = (1.0, np.array([True])) if label == 1 else (-1.0, np.array([False]))
+            values, offset = sign * values, sign * offset
+        else:
+            first = np.delete(np.arange(len(offset)), label) < label
+            values = values[:, [label]] - np.delete(values, label, axis=1)
+            offset = offset[label] - np.delete(offset, label)
+        return cls(
+            low=leaves.low.astype(np.int32),
+            high=leaves.high.astype(np.int32),
+            tree=np.repeat(
+                np.arange(trees, dtype=np.int32), np.diff(leaves.starts, append=len(held))
+            ),
+            values=np.ascontiguousarray(values.T),
+            offset=offset + (np.where(first, -0.5, 0.5) if model.counts else 0.0),
+            slack=0.0 if model.counts else trees + 1 + min(float(np.ldexp(model.slack, min(bits, 1000))), FAR),
+            apart=len(np.unique(values, axis=0)) == len(np.unique(held, axis=0)),
+        )  # fmt: skip

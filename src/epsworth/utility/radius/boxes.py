@@ -8,7 +8,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
-from epsworth.utility.engines.branch_and_bound import halves
+from epsworth.utility.engines.propagation import halves
 
 BATCH = 256
 

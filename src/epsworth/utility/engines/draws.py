@@ -1,17 +1,19 @@
-"""Perturbed copies of records, and the counts of a classifier's answers to them."""
+"""Perturbed copies of records, counts of a classifier's answers to them, and bounds that looks have paid for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
+from epsworth.bounds import Interval, Look
 from epsworth.records import Indices
-from epsworth.utility.engines.checkpoint import labels_of, labels_text
+from epsworth.utility.engines.digests import labels_of, labels_text
 from epsworth.utility.engines.engine import Counts, Progress, Settings
 from epsworth.utility.question import Question
 
@@ -46,7 +48,7 @@ class Sampler:
 
     def __init__(self, question: Question, settings: Settings) -> None:
         self.question, self.settings = question, settings
-        self.batch = min(settings.batch, KEPT) if settings.kept.wanted else settings.batch
+        self.batch = min(settings.batch, KEPT) if settings.state.active else settings.batch
         self.queries = 0
         self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
 
@@ -118,6 +120,78 @@ class Sampler:
         """Return what a run that goes on needs."""
         return {"queries": self.queries, "seen": labels_text(self.seen)}
 
-    def restore(self, found: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Take over the state of an earlier run."""
-        self.queries, self.seen = int(found["queries"]), labels_of(found["seen"])
+        self.queries, self.seen = int(saved["queries"]), labels_of(saved["seen"])
+
+
+@dataclass(eq=False)
+class Tally:
+    """Running counts and the bounds drawn from them, for points of one shape.
+
+    ``agree`` counts labels equal to the record's own, ``right`` labels equal to y.  ``open`` points are still drawn;
+    ``looked`` holds the number of points that each look so far was paid for, ``tasks`` counts those finished since.
+    Bounds change in `look` only: between two looks they are those of the last one, whenever a run is stopped.
+    """
+
+    shape: tuple[int, ...]
+    agree: Counts = field(init=False)
+    right: Counts = field(init=False)
+    stability: Interval = field(init=False)
+    accuracy: Interval = field(init=False)
+    open: NDArray[np.bool_] = field(init=False)
+    looked: list[int] = field(init=False, default_factory=list)
+    tasks: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.agree, self.right = np.zeros(self.shape, np.int64), np.zeros(self.shape, np.int64)
+        self.stability = Interval(np.zeros(self.shape), np.ones(self.shape))
+        self.accuracy = Interval(np.zeros(self.shape), np.ones(self.shape))
+        self.open = np.ones(self.shape, dtype=bool)
+
+    def look(self, at: Look, with_accuracy: bool) -> None:
+        """Tighten the bounds of open points; intersecting with earlier looks keeps them nested."""
+        open_ = self.open
+        pairs = [(self.agree, self.stability)] + ([(self.right, self.accuracy)] if with_accuracy else [])
+        for counts, bounds in pairs:
+            now = at.risk.interval(counts[open_], at.draws)
+            bounds.lower[open_] = np.maximum(bounds.lower[open_], now.lower)
+            bounds.upper[open_] = np.minimum(bounds.upper[open_], now.upper)
+        self.looked.append(int(open_.sum()) * len(pairs))
+        self.tasks = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what a run that goes on needs, in copies."""
+        arrays = {"agree": self.agree, "right": self.right, "stability": np.stack(self.stability),
+                  "accuracy": np.stack(self.accuracy), "open": self.open}  # fmt: skip
+        counts = {"looked": json.dumps(self.looked), "tasks": self.tasks}
+        return counts | {name: array.copy() for name, array in arrays.items()}
+
+    def restore(self, saved: Mapping[str, NDArray[Any]], schedule: Sequence[Look]) -> None:
+        """Take over the state of an earlier run, and pay for the looks that it made."""
+        looked = json.loads(str(saved["looked"]))
+        for name in ("agree", "right"):
+            getattr(self, name)[...] = saved[name]
+        for name in ("stability", "accuracy"):
+            lower, upper = saved[name]
+            getattr(self, name).lower[...], getattr(self, name).upper[...] = lower, upper
+        self.open, self.looked, self.tasks = saved["open"].copy(), looked, int(saved["tasks"])
+        for look, bounds in zip(schedule, looked, strict=False):
+            look.risk.spend(bounds)
+
+    def unsettled(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
+        """Return the points whose intervals are still wide and on both sides of the target."""
+        open_ = np.zeros(self.shape, dtype=bool)
+        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
+            undecided = (bounds.lower < target) & ((bounds.upper >= target) | (target > 1))
+            open_ |= (bounds.upper - bounds.lower > 2 * tolerance) & undecided
+        return open_
+
+    def rivals(self, tolerance: float, wanted: list[Floats]) -> NDArray[np.bool_]:
+        """Return the records (last axis) that may still lower a worst case that is not decided."""
+        rivals = np.zeros(self.shape, dtype=bool)
+        for bounds, target in zip((self.stability, self.accuracy), wanted, strict=False):
+            worst = bounds.upper.min(axis=-1, keepdims=True)
+            open_ = (worst >= target) | (target > 1)
+            rivals |= (bounds.lower < worst - 2 * tolerance) & (bounds.lower < target) & open_
+        return rivals
