@@ -212,7 +212,7 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
     """Refuse, before any work, a study file that cannot be written, or of a question that cannot be asked again."""
     from epsworth.files import check_writable
 
-    check_writable(path)
+    path = check_writable(path)
     if path.suffix.lower() != ".toml":
         raise ValueError(f"cannot write {path}: a study is a TOML file; let its name end in .toml")
     if table is None:
@@ -228,7 +228,7 @@ def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: I
     from epsworth.space import Domain
     from epsworth.studies.study import WANTED, Study
 
-    folder = destination.absolute().parent
+    folder = Path(destination).absolute().parent  # some versions of Typer leave texts in their context
     names: dict[str, Any] = {"model": model, "table": table, "domain": given["domain"]}
     files = {name: _from(folder, one) for name, one in names.items()}
     if given["domain"] is None or Domain.load(given["domain"]) != loaded.domain:  # options and columns say more
