@@ -129,4 +129,4 @@ def _index(value: object, index: object) -> object:
 
 def broadcast(*parameters: ArrayLike) -> tuple[Floats, ...]:
     """Broadcast parameters to one shape (as views, without copying)."""
-    return tuple(np.broadcast_arrays(*(as_floats(p) for p in parameters)))
+    return tuple(np.broadcast_arrays(*map(as_floats, parameters)))

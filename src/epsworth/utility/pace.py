@@ -211,8 +211,10 @@ class Pace:
         unit : {"rows", "records"}
         """
         if self.free:
-            yield from (slice(start, min(start + most, count)) for start in range(0, count, max(most, 1)))
-            return
+            return iter([slice(start, min(start + most, count)) for start in range(0, count, max(most, 1))])
+        return self._timed(count, most, unit)
+
+    def _timed(self, count: int, most: int, unit: str) -> Iterator[slice]:
         start = 0
         while start < count:
             self.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -235,7 +236,7 @@ class Question:
         sensitive = {self.records.names[at] for at in self.positions}
         return tuple(name for name in columns_read(self.classifier, self.records.names) if name not in sensitive)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int]:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
@@ -243,7 +244,7 @@ class Question:
     @property
     def left(self) -> range:
         """The records that are asked about here."""
-        return range(self.start, len(self.records) if self.stop is None else self.stop)
+        return range(self.start, self.shape[2] if self.stop is None else self.stop)
 
     def part(self) -> Question:
         """Return the question as if the records that are asked about here were all; nothing is read of it yet."""
