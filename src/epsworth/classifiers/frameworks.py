@@ -327,7 +327,7 @@ def _last_activation(model: Any) -> str:
 def is_skorch(model: Any) -> bool:
     """Tell whether a model is a classifier of skorch."""
     names = ("NeuralNetClassifier", "NeuralNetBinaryClassifier")
-    return any([_is_instance(model, "skorch", name) for name in names])
+    return any(_is_instance(model, "skorch", name) for name in names)
 
 
 def argmax_module(net: Any) -> Any:
