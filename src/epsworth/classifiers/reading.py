@@ -144,7 +144,7 @@ def steps_of(model: Any, *, nested: bool = True) -> tuple[Any, list[Any]]:
         return steps_of(inner)
     steps = getattr(model, "steps", None)
     pairs = isinstance(steps, list) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
-    if not steps or not pairs:
+    if not pairs or not steps:
         return model, []
     *before, (_, last) = steps
     own = [step for _, step in before if step is not None and step != "passthrough"]
