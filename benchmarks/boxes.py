@@ -13,7 +13,7 @@ from epsworth.bounds import Risk
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 EPSILONS = [0.5, 1, 2, 3, 4, 6]
 HALF = 5e-4  # certain to a width of 1e-3
@@ -25,7 +25,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     cases = [(5, 3, 4.0, 7), (8, 3, None, 3), (None, 3, None, 1), (5, 4, None, 1), (8, 4, None, 1)]
     for depth, features, bar, runs in cases if not clock.short else cases[:1]:
         forest, X = forest_of(depth, clock.size(5_000, 300), clock.size(100, 10))
-        asked = Question.of(
+        asked = Problem.of(
             forest,
             X[:1],
             sensitive=list(range(features)),
@@ -48,7 +48,7 @@ def rows(clock: Clock) -> Iterator[Row]:
             yield _against_former(asked, size, found.ours)
 
 
-def _against_former(asked: Question, size: str, ours: float) -> Row:
+def _against_former(asked: Problem, size: str, ours: float) -> Row:
     found = []
     former = seconds(lambda: found.extend(bounds(asked, settings())))
     width = float((found[0].upper - found[0].lower).max())
@@ -70,7 +70,7 @@ def settings() -> Settings:
     return Settings(Risk(1e-3), HALF, None, np.random.default_rng(0), lambda share: None)
 
 
-def bounded(asked: Question) -> tuple[np.ndarray, np.ndarray]:
+def bounded(asked: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of the records of a question whose classifier is read already."""
     answer = BranchAndBound().bound(asked, settings())
     assert answer is not None

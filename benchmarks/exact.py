@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 import epsworth as ew
 from benchmarks.timing import Clock, Race, Row, seconds, shown
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr"]
 DRAWS = 2_000
@@ -81,7 +81,7 @@ def _regions(clock: Clock) -> Row:
 
 def _forest(clock: Clock, forest: RandomForestClassifier, X: np.ndarray) -> Iterator[Row]:
     many = clock.size(64, 4)
-    asked = Question.of(
+    asked = Problem.of(
         forest, X[:many], sensitive=[0, 1], mechanisms=MECHANISMS, per="feature", epsilons=[1.0], domain=None, y=None
     )
     builder = cells_for(asked)

@@ -13,7 +13,7 @@ from benchmarks.timing import Clock, Row, shown
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.sweep import Masses, compiled
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 TWO = ["pm", "laplace_clipped"]
 SIX = [*TWO, "sw", "bounded_laplace", "exponential_tight", "krr"]
@@ -33,17 +33,17 @@ def _builder(
     rows: int, trees: int, names: list[str], epsilons: list[float], records: int = RECORDS
 ) -> tuple[TreeCells, LawsOverEpsilon]:
     forest, X = forest_and_records(rows, trees)
-    asked = Question.of(
+    asked = Problem.of(
         forest, X[:records], sensitive=[0, 1], mechanisms=names, per="feature", epsilons=epsilons, domain=None, y=None
     )
     return cells_for(asked), LawsOverEpsilon(asked)
 
 
 def _shares(builder: TreeCells, laws: LawsOverEpsilon, record: int, fast: bool) -> np.ndarray:
-    question, flips = builder.question, builder.flips([record], fast)
+    problem, flips = builder.problem, builder.flips([record], fast)
     assert flips is not None
-    masses = Masses.of(flips[0], laws, len(question.names), question.unit[record], [0, 0])
-    return masses.share(question.labels[record])[0]
+    masses = Masses.of(flips[0], laws, len(problem.names), problem.unit[record], [0, 0])
+    return masses.share(problem.labels[record])[0]
 
 
 def rows(clock: Clock) -> Iterator[Row]:
@@ -58,7 +58,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     def swept(fast: bool) -> Callable[[], object]:
         return lambda: _shares(builder, laws, next(turn), fast)
 
-    forest, X = builder.question.classifier.inside, builder.question.records.numbers()
+    forest, X = builder.problem.classifier.inside, builder.problem.records.numbers()
     copies = np.repeat(X[:1], DRAWS, axis=0) + np.random.default_rng(0).normal(0, 0.1, (DRAWS, 6))
     flips = builder.flips([0])
     assert flips is not None
@@ -97,7 +97,7 @@ def _records() -> Iterator[int]:
 def most(size: int, trees: int, records: int, fast: bool | None) -> float:
     """Return the most memory, in MB, that this process has taken once some records are bounded (None: as before)."""
     builder, _ = _builder(size, trees, TWO, [1.0, 2.0, 4.0], records)
-    block = range(len(builder.question.records))  # whose ties are asked together
+    block = range(len(builder.problem.records))  # whose ties are asked together
     built = [former_draft(builder, record) for record in block] if fast is None else builder.flips(block, fast)
     assert built is not None
     return peak()

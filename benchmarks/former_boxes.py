@@ -14,7 +14,7 @@ from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, widened
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.propagation import Verdict, branch, mass_of_boxes
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class LeafBoxes:
     slack: float
 
     @classmethod
-    def of(cls, question: Question, record: int) -> LeafBoxes:
+    def of(cls, problem: Problem, record: int) -> LeafBoxes:
         """Return the leaves that a record can reach."""
-        builder = question.read(cells_for)
+        builder = problem.read(cells_for)
         assert not isinstance(builder, str)
         leaves, model = builder.reached(record), builder.model
         ends = [np.concatenate([[-np.inf], edges, [np.inf]]) for edges in leaves.edges]
@@ -84,13 +84,13 @@ class LeafBoxes:
         return best
 
 
-def bounds(question: Question, settings: Settings) -> Iterator[Interval]:
+def bounds(problem: Problem, settings: Settings) -> Iterator[Interval]:
     """Yield what the former looks decided of each record of two classes, before anything is sampled."""
-    laws, classes = LawsOverEpsilon(question), question.read(cells_for).model.classes.tolist()
-    for record, label in enumerate(question.labels.tolist()):
+    laws, classes = LawsOverEpsilon(problem), problem.read(cells_for).model.classes.tolist()
+    for record, label in enumerate(problem.labels.tolist()):
 
         def mass(low: np.ndarray, high: np.ndarray, record: int = record) -> np.ndarray:
-            return mass_of_boxes(laws, question, record, low, high)
+            return mass_of_boxes(laws, problem, record, low, high)
 
-        region = branch(LeafBoxes.of(question, record), mass, classes.index(label), enough(settings))
+        region = branch(LeafBoxes.of(problem, record), mass, classes.index(label), enough(settings))
         yield widened(region.agrees, 1 - region.differs, region.error)

@@ -17,7 +17,7 @@ import epsworth as ew
 from benchmarks.exact import forest_and_records
 from benchmarks.timing import Clock, Row, shown
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 SENSITIVE = (0, 1)
 RECORDS = 16
@@ -42,7 +42,7 @@ def rows(clock: Clock) -> Iterator[Row]:
 
     def table(i: int) -> None:
         cells_for(
-            Question.of(
+            Problem.of(
                 forest,
                 X[i : i + 1],
                 sensitive=SENSITIVE,

@@ -37,7 +37,7 @@ def rows(clock: Clock) -> Iterator[Row]:
         number = iter(range(1000))
 
         def in_pieces() -> object:
-            return ew.stability_in_parts(ew.Question.of(forest, X[: n // 4], **asked), Path(place) / f"{next(number)}")
+            return ew.stability_in_parts(ew.Problem.of(forest, X[: n // 4], **asked), Path(place) / f"{next(number)}")
 
         found = clock.race(in_pieces, partial(ew.stability, forest, X[: n // 4], **asked), runs=3)
     size = f"{n // 4} records, {trees} trees"
@@ -63,5 +63,5 @@ def most(n: int, kind: str) -> float:
         if kind == "arrays":
             ew.stability(model, X, **asked).average()
         else:
-            ew.stability_in_parts(ew.Question.of(model, X, **asked), Path(place) / "parts").average()
+            ew.stability_in_parts(ew.Problem.of(model, X, **asked), Path(place) / "parts").average()
     return peak()

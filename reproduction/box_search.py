@@ -20,8 +20,8 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH
 from epsworth.utility.engines.results import revealing, with_coin
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 OMEGA, TAU = 0.05, 0.01
 TESTS = 7  # per radius and per side
@@ -46,26 +46,26 @@ def claims_of_boxes(model: Any, X: Any, *, rng: int, domain: Any = None, **asked
     rng : int
         Seed of the points that are tried.
     """
-    question = Question.of(model, X, domain=domain, y=None, per="feature", **asked)
-    if any(not release.mechanisms for row in question.releases for release in row):
+    problem = Problem.of(model, X, domain=domain, y=None, per="feature", **asked)
+    if any(not release.mechanisms for row in problem.releases for release in row):
         raise ValueError("the published search knows no label_rr; leave it out")
     random = np.random.default_rng(rng)
-    m, e, n = question.shape
-    laws, claim = LawsOverEpsilon(question), np.empty((m, e, n))
+    m, e, n = problem.shape
+    laws, claim = LawsOverEpsilon(problem), np.empty((m, e, n))
     queries = 0
     for record in range(n):
-        box, tried = find_box(question, record, random)
+        box, tried = find_box(problem, record, random)
         queries += tried
         for i in range(m):
-            sides = [laws.boxes(i, j, question.unit[record, j], box[j]) for j in range(len(box))]
+            sides = [laws.boxes(i, j, problem.unit[record, j], box[j]) for j in range(len(box))]
             claim[i, :, record] = np.prod(sides, axis=0)
-    mixed = with_coin(Bounds(claim, np.ones_like(claim)), revealing(question), np.ones(n))
+    mixed = with_coin(Bounds(claim, np.ones_like(claim)), revealing(problem), np.ones(n))
     return Claims(mixed.lower, queries)
 
 
-def find_box(question: Question, record: int, rng: np.random.Generator) -> tuple[Floats, int]:
+def find_box(problem: Problem, record: int, rng: np.random.Generator) -> tuple[Floats, int]:
     """Return the published hyperrectangle around a record on the unit scale, and how many queries it took."""
-    x, asked = question.unit[record], 0
+    x, asked = problem.unit[record], 0
 
     def robust(box: Floats) -> bool:
         nonlocal asked
@@ -73,8 +73,8 @@ def find_box(question: Question, record: int, rng: np.random.Generator) -> tuple
         for start in range(0, POINTS, BATCH):
             size = min(BATCH, POINTS - start)
             unit = rng.uniform(box[:, 0], box[:, 1], (size, len(box)))
-            values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(question.features)]
-            failures += int((question.ask(np.full(size, record), values) != question.labels[record]).sum())
+            values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(problem.features)]
+            failures += int((problem.ask(np.full(size, record), values) != problem.labels[record]).sum())
         asked += POINTS
         return failures <= TAU / 2 * POINTS
 

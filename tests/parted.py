@@ -8,4 +8,4 @@ import epsworth as ew
 def in_parts(model, X, *, folder, **asked):
     """Ask what `stability` is asked by the same words, in parts."""
     run = {name: asked.pop(name) for name in ew.RunOptions.__annotations__ if name in asked}
-    return ew.stability_in_parts(ew.Question.of(model, X, **asked), folder, **run)
+    return ew.stability_in_parts(ew.Problem.of(model, X, **asked), folder, **run)

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from epsworth.utility.curves import Curves
     from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.population import Population
+    from epsworth.utility.problem import Problem
     from epsworth.utility.quantities import Bounds
-    from epsworth.utility.question import Question
     from epsworth.utility.radii import Radii, radii
     from epsworth.utility.radius import Radius, radius
     from epsworth.utility.recommendation import Recommendation, recommend
     from epsworth.utility.run import RunOptions
     from epsworth.utility.splitting import Split, split_budget
-    from epsworth.utility.stability import question_of_policy, stability, stability_of_policy
+    from epsworth.utility.stability import problem_of_policy, stability, stability_of_policy
     from epsworth.utility.tailored import Tailored, tailor
 
 _HOMES = {
@@ -56,10 +56,10 @@ _HOMES = {
     "Curves": "utility.curves",
     "stability_in_parts": "utility.in_parts",
     "Population": "utility.population",
-    "Question": "utility.question",
+    "Problem": "utility.problem",
     "RunOptions": "utility.run",
     "stability": "utility.stability",
-    "question_of_policy": "utility.stability",
+    "problem_of_policy": "utility.stability",
     "stability_of_policy": "utility.stability",
     "Approximate": "guarantees",
     "Probabilistic": "guarantees",
@@ -114,8 +114,8 @@ __all__ = [
     "Population",
     "PrivacyIndicator",
     "Probabilistic",
+    "Problem",
     "Pure",
-    "Question",
     "Radii",
     "Radius",
     "Receipt",
@@ -136,7 +136,7 @@ __all__ = [
     "perturb",
     "perturb_file",
     "perturb_files",
-    "question_of_policy",
+    "problem_of_policy",
     "radii",
     "radius",
     "recommend",

@@ -11,7 +11,7 @@ import numpy as np
 from epsworth.extras import needed
 from epsworth.space import Domain
 from epsworth.utility.curves import Curves
-from epsworth.utility.question import DEFAULT_MECHANISMS
+from epsworth.utility.problem import DEFAULT_MECHANISMS
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.stability import stability
 from epsworth.utility.tailored import NAME, tailor

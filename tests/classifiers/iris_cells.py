@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 
 import epsworth as ew
 from epsworth.utility.engines.cells import TreeCells, cells_for
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 ROWS = IRIS[[0, 60, 90]]
@@ -16,7 +16,7 @@ RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
 
 def cells_of(model, X=ROWS, **more):
     asked = {"sensitive": [0, 2], "mechanisms": "pm", "epsilons": 2, "domain": RANGES, "y": None}
-    found = cells_for(Question.of(model, X, **(asked | more)))
+    found = cells_for(Problem.of(model, X, **(asked | more)))
     assert isinstance(found, TreeCells), found
     return found
 

@@ -434,7 +434,7 @@ def logistic():
 def test_thresholds_on_linear_scores(name):
     """Against the grid, and the label on both sides of the boundary that was read."""
     model = LINEAR[name]().fit(IRIS, LABELS[2])
-    read = linear_for(ew.Question.of(model, ROWS, **{**SETTINGS, "y": None}))
+    read = linear_for(ew.Problem.of(model, ROWS, **{**SETTINGS, "y": None}))
     assert isinstance(read, LinearModel), read
     rng = np.random.default_rng(0)
     unit = rng.uniform(0, 1, (2_000, 2))

@@ -81,8 +81,8 @@ def fitted(name):
 
 def readers(model):
     """Return what each engine reads of a model: a sentence, or None, where it reads nothing."""
-    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
-    read = [said(reader, question) for reader in (cells_for, linear_for, quadratic_for, bounds_for)]
+    problem = ew.Problem.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    read = [said(reader, problem) for reader in (cells_for, linear_for, quadratic_for, bounds_for)]
     return [found for found in read if not isinstance(found, str)] + [
         found for found in [ask_radius(model, IRIS[0], norm=2, features=None).inside()] if found is not None
     ]
@@ -153,8 +153,8 @@ def test_a_property_that_stands_before_a_fitted_attribute_makes_a_black_box():
 def test_a_method_patched_on_the_librarys_class_is_found_out_by_asking(name, monkeypatch):
     own = type(fitted(name)).predict
     monkeypatch.setattr(type(fitted(name)), "predict", lambda self, X: own(self, np.asarray(X)[:, ::-1]))
-    question = ew.Question.of(fitted(name), IRIS[[0, 60]], y=None, **SETTINGS)
-    assert all(isinstance(said(reader, question), str) for reader in (cells_for, linear_for, quadratic_for, bounds_for))
+    problem = ew.Problem.of(fitted(name), IRIS[[0, 60]], y=None, **SETTINGS)
+    assert all(isinstance(said(reader, problem), str) for reader in (cells_for, linear_for, quadratic_for, bounds_for))
     assert ew.radius(fitted(name), IRIS[60], rng=0).method == "sampled"
 
 
@@ -243,9 +243,9 @@ def twice_the_same_label():
 @pytest.mark.cases(1)
 def test_every_part_of_a_model_must_be_the_librarys(make):
     model = make()
-    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    problem = ew.Problem.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
     for reader in (cells_for, linear_for, quadratic_for, bounds_for):
-        assert isinstance(said(reader, question), str)
+        assert isinstance(said(reader, problem), str)
     np.testing.assert_array_equal(as_classifier(model).labels(IRIS), model.predict(IRIS))
     assert ew.radius(model, IRIS[60], rng=0).method == "sampled"
 
@@ -287,23 +287,23 @@ def test_labels_that_were_exchanged_after_fitting_are_read_as_predict_gives_them
 def test_a_reading_that_the_labels_contradict_is_not_used(name, reader, monkeypatch):
     """The second line of defence: whoever answers otherwise than the reading says is found out by asking."""
     model = fitted(name)
-    question = ew.Question.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
-    monkeypatch.setattr(type(question.classifier.answer), "__call__", lambda self, records: np.full(len(records), 2))
-    assert "its " in said(reader, question)
-    assert " are not those of its " in said(reader, question)
+    problem = ew.Problem.of(model, IRIS[[0, 60]], y=None, **SETTINGS)
+    monkeypatch.setattr(type(problem.classifier.answer), "__call__", lambda self, records: np.full(len(records), 2))
+    assert "its " in said(reader, problem)
+    assert " are not those of its " in said(reader, problem)
 
 
 def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
     """A model that differs on one side of a threshold only, or where unclipped noise goes."""
     model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(IRIS[:, [0, 2]], SPECIES)
     settings = SETTINGS | {"sensitive": [0, 1], "domain": {0: (4, 8), 1: (1, 7)}, "y": None}
-    question = ew.Question.of(model, IRIS[:1, [0, 2]], **settings)
-    edge = cells_for(question).sweep.edges[1][0]
+    problem = ew.Problem.of(model, IRIS[:1, [0, 2]], **settings)
+    edge = cells_for(problem).sweep.edges[1][0]
     for odd in (lambda Z: Z[:, 1] == np.nextafter(edge, 9), lambda Z: Z[:, 1] == edge, lambda Z: Z[:, 0] > 8.5):
         with monkeypatch.context() as patched:
-            kind = type(question.classifier.answer)
+            kind = type(problem.classifier.answer)
             patched.setattr(kind, "__call__", lambda self, Z, odd=odd: (self.model.predict(Z) + odd(Z)) % 3)
-            assert said(cells_for, question) == unlike("trees")
+            assert said(cells_for, problem) == unlike("trees")
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges(monkeypatch):
 )
 def test_pipelines_of_the_library_are_seen_through(scalers):
     model = make_pipeline(*map(copy.copy, scalers), LogisticRegression(max_iter=5)).fit(IRIS, SPECIES)
-    assert isinstance(linear_for(ew.Question.of(model, IRIS[:2], y=None, **SETTINGS)), LinearModel)
+    assert isinstance(linear_for(ew.Problem.of(model, IRIS[:2], y=None, **SETTINGS)), LinearModel)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "stratified"])

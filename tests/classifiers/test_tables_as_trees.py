@@ -62,7 +62,7 @@ def assert_read(model, gaps):
     assert clear.mean() > 0.9
     names = ew.as_classifier(model).features or [f"x{j}" for j in range(4)]  # interpret gives names of its own
     settings = {"sensitive": [0, 2], "mechanisms": "pm", "epsilons": [2.0], "y": None}
-    found = cells_for(ew.Question.of(model, ROWS, domain=dict(zip(names, RANGES, strict=True)), **settings))
+    found = cells_for(ew.Problem.of(model, ROWS, domain=dict(zip(names, RANGES, strict=True)), **settings))
     assert isinstance(found, TreeCells), found
     for row, cells in zip(ROWS, found.of(range(3)), strict=True):
         rows = np.tile(row, (500, 1))

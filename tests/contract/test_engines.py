@@ -24,7 +24,7 @@ from epsworth.utility.engines import table
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
 from epsworth.utility.engines.table import methods
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
 
@@ -73,10 +73,10 @@ every_engine = pytest.mark.parametrize("engine", table.ENGINES, ids=lambda engin
 
 
 @cache
-def question(name, with_y=False, words=tuple(WORDS)):
+def problem(name, with_y=False, words=tuple(WORDS)):
     model, sensitive = ZOO[name]
     label_rr = () if name.startswith("function") else ("label_rr",)
-    return Question.of(
+    return Problem.of(
         model(), IRIS[[10, 57, 77]], sensitive=sensitive, mechanisms=[*words, *label_rr], epsilons=EPSILONS,
         domain=RANGES, y=None if not with_y else [True, False, False] if name.startswith("function") else [0, 2, 1],
     )  # fmt: skip
@@ -86,7 +86,7 @@ def question(name, with_y=False, words=tuple(WORDS)):
 def categorical():
     rows = np.column_stack([IRIS[:, 2], SPECIES == 1])
     model = RandomForestClassifier(3, random_state=0).fit(rows, SPECIES)
-    return Question.of(
+    return Problem.of(
         model, rows[[0, 77]], sensitive=[0, 1], mechanisms=["pm", "krr:k=5"], epsilons=EPSILONS,
         domain={0: (1, 7), 1: [False, True]}, y=None,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def categorical():
 
 def everything():
     for name in ZOO:
-        yield from (question(name, with_y) for with_y in (False, True))
+        yield from (problem(name, with_y) for with_y in (False, True))
     yield categorical()
 
 
@@ -116,7 +116,7 @@ def simulated(name):
 
     Shape ``(mechanisms, epsilons, records)``; mechanisms that randomise the label are left out.
     """
-    asked, rng = question(name), np.random.default_rng(5)
+    asked, rng = problem(name), np.random.default_rng(5)
     predict = asked.classifier.labels
     found = np.empty(asked.shape, dtype=object)
     for m, e, r in np.ndindex(asked.shape):
@@ -163,7 +163,7 @@ def test_each_engine_answers_some_question_of_the_zoo():
 @pytest.mark.parametrize("name", ZOO)
 def test_what_an_engine_supports_it_bounds(name, engine, with_y):
     """Shapes, order, range, risk, progress; the bounds meet a simulation, false-alarm rate 1e-6 for all of them."""
-    asked = question(name, with_y)
+    asked = problem(name, with_y)
     for m in [m for m in range(asked.shape[0]) if engine.supports(asked, m) is None][:3]:
         given = settings(engine, progress=(shares := []).append)
         answer = engine.bound(asked.only([m]), given)
@@ -193,7 +193,7 @@ def test_what_an_engine_supports_it_bounds(name, engine, with_y):
 @pytest.mark.parametrize("name", ZOO)
 def test_certain_bounds_meet_each_other(name, with_y):
     """Of all engines that draw nothing; what they say of one probability must overlap."""
-    asked = question(name, with_y)
+    asked = problem(name, with_y)
     for m in range(asked.shape[0]):
         able = [engine for engine in table.ENGINES if not engine.draws and engine.supports(asked, m) is None]
         answers = [engine.bound(asked.only([m]), settings(engine)) for engine in able if len(able) > 1]
@@ -205,7 +205,7 @@ def test_certain_bounds_meet_each_other(name, with_y):
 
 @every_engine
 def test_the_same_seed_gives_the_same_answer_and_its_mechanisms_need_not_be_asked_together(engine):
-    asked = next(part for name in ZOO if (part := supported(engine, question(name, True))))
+    asked = next(part for name in ZOO if (part := supported(engine, problem(name, True))))
     one, other = (engine.bound(asked, settings(engine, seed=3)) for _ in range(2))
     np.testing.assert_array_equal(one.stability.lower, other.stability.lower)
     np.testing.assert_array_equal(one.accuracy.upper, other.accuracy.upper)
@@ -237,7 +237,7 @@ def test_every_engine_is_asked_for_by_its_word_or_refuses_in_a_sentence(engine):
 
 def ask_of(given, model):
     kept = {key: given[key] for key in ("sensitive", "mechanisms", "epsilons", "domain")}
-    return Question.of(model, IRIS[[57]], y=None, **kept)
+    return Problem.of(model, IRIS[[57]], y=None, **kept)
 
 
 # ---- a toy engine: one class, and one line in the table
@@ -248,23 +248,21 @@ class HalfLine(ByRecord):
 
     name, reason = "half_line", "the function names its cut"
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse functions that do not, and noise that comes from elsewhere."""
-        return None if hasattr(asked_of(question), "cut") else "the function does not name its cut"
+        return None if hasattr(asked_of(problem), "cut") else "the function does not name its cut"
 
-    def record_results(self, question: Question, settings: Settings):
+    def record_results(self, problem: Problem, settings: Settings):
         """Yield closed forms."""
-        cut = question.features[0].to_unit(np.array([asked_of(question).cut])).item()
-        for record, labels in records_of(question):
-            law = [
-                [release.mechanisms[0].law(question.unit[record, 0]) for release in row] for row in question.releases
-            ]
+        cut = problem.features[0].to_unit(np.array([asked_of(problem).cut])).item()
+        for record, labels in records_of(problem):
+            law = [[release.mechanisms[0].law(problem.unit[record, 0]) for release in row] for row in problem.releases]
             below = np.array([[float(one.mass(-np.inf, cut)) for one in row] for row in law])
             yield RecordResult(record, [outward(1 - below if label else below, 1e-15) for label in labels], 2)
 
 
-def asked_of(question):
-    return question.classifier.answer
+def asked_of(problem):
+    return problem.classifier.answer
 
 
 def test_a_toy_engine_keeps_the_contract(monkeypatch):

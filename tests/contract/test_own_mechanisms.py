@@ -128,7 +128,7 @@ def test_the_records_own_inputs_are_looked_at_and_not_named():
 @pytest.mark.parametrize(("public", "raises"), [([[0.8, 1], [0.3, 1]], True), ([[0.8, 1], [0.3, 2]], False)])
 def test_an_answer_that_no_promise_allows_is_refused(monkeypatch, public, raises):
     """Should every check have missed it: two labels kept for inputs that differ in sensitive columns alone."""
-    monkeypatch.setattr("epsworth.utility.question._check_at_records", lambda *given: None)
+    monkeypatch.setattr("epsworth.utility.problem._check_at_records", lambda *given: None)
     mine = {"mine": ew.density_mechanism(honest_on_the_grid)}
 
     def asked():

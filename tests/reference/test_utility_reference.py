@@ -260,7 +260,7 @@ def leaves(node):
 @entries("tree_rho")
 def test_the_cell_engine_is_exact(entry):
     given = entry["input"]
-    asked = ew.Question.of(
+    asked = ew.Problem.of(
         agrees(given), np.array([given["x"]]), sensitive=given["sensitive"],
         mechanisms={"it": lambda epsilon: mechanism(given, epsilon)}, per="feature", epsilons=[given["eps_per_dim"]],
         domain=None, y=None,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from worlds import STUDY, changed, made
 
 import epsworth as ew
-from epsworth.utility.question import DEFAULT_MECHANISMS
+from epsworth.utility.problem import DEFAULT_MECHANISMS
 
 GIVEN = {"model": "m.skops", "table": "t.csv", "sensitive": ["a"], "epsilons": [1, 2]}
 

@@ -116,7 +116,7 @@ def test_exact_engines_leave_records_that_they_have_not_reached_between_0_and_1(
 
 @pytest.mark.parametrize("checks", [0, 1, 2, 3, 5, 8, 13, 40])
 def test_branch_and_bound_keeps_what_it_has_decided_of_a_record(checks):
-    asked = ew.Question.of(
+    asked = ew.Problem.of(
         forest(), X[:1], sensitive=[0, 1], mechanisms=["pm"], epsilons=[0.5, 4.0], domain=None, y=None
     )
     left = [checks]
@@ -174,14 +174,14 @@ def test_a_deadline_is_met_to_within_a_step():
     """On a clock of 1 ms per row, 1.5 steps after the deadline at most."""
     for seconds in (1.0, 2.0, 5.0, 30.0):
         clock = Clock(1e-3)
-        question = ew.Question.of(
+        problem = ew.Problem.of(
             clock.labels, X, domain=None, y=None, **{k: SAMPLED[k] for k in SAMPLED if k != "tolerance"}
         )
-        object.__setattr__(question, "pace", Pace(seconds, clock=clock))
-        began, question.pace.began = clock.now, clock.now
+        object.__setattr__(problem, "pace", Pace(seconds, clock=clock))
+        began, problem.pace.began = clock.now, clock.now
         clock.sizes.clear()
         with pytest.raises(Stopped, match="by its deadline"):
-            question.ask(np.zeros(10**5, dtype=int), [np.full(10**5, 0.5)] * 2)
+            problem.ask(np.zeros(10**5, dtype=int), [np.full(10**5, 0.5)] * 2)
         assert seconds <= clock.now - began <= seconds + 1.5 * STEP
         assert max(clock.sizes) < BATCH
 

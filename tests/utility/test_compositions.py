@@ -142,9 +142,9 @@ def pipeline(prepared, model, table=TABLE):
 
 def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
     """Compare the cells of records with the labels of points on their edges, an ulp above, and anywhere."""
-    question = ew.Question.of(fitted, table[:records], sensitive=list(sensitive), mechanisms="pm", epsilons=[1.0],
+    problem = ew.Problem.of(fitted, table[:records], sensitive=list(sensitive), mechanisms="pm", epsilons=[1.0],
                    domain={name: DOMAIN[name] for name in sensitive})  # fmt: skip
-    found = cells_for(question)
+    found = cells_for(problem)
     assert isinstance(found, TreeCells), found
     rng, wrong = np.random.default_rng(1), 0
     for record, cells in enumerate(found.of(range(records))):
@@ -155,7 +155,7 @@ def check_cells(fitted, table, records, points, sensitive=("age", "hours")):
             chosen = rng.choice(beside, points) if beside.size else anywhere
             columns.append(np.where(rng.random(points) < 0.6, chosen, anywhere))
         at = [np.searchsorted(edges, x) - 1 for edges, x in zip(cells.edges, columns, strict=True)]
-        labels = question.ask(np.full(points, record), columns)
+        labels = problem.ask(np.full(points, record), columns)
         wrong += int((cells.table.kinds[cells.table.labels[tuple(at)]] != labels).sum())
     return wrong
 
@@ -197,10 +197,10 @@ def test_polars_frames_and_arrays_are_read_as_pandas_frames_are():
     numbers = TABLE[NUMBERS].to_numpy(np.float32)
     array = make_pipeline(ColumnTransformer([("n", make_pipeline(SimpleImputer(), StandardScaler()), [0, 2, -1])],
                                             remainder="drop"), MODELS["forest"]).fit(numbers, LABELS)  # fmt: skip
-    question = ew.Question.of(
+    problem = ew.Problem.of(
         array, numbers[:2], sensitive=[0], mechanisms="pm", epsilons=[1.0], y=None, domain={0: (18, 90)}
     )
-    assert isinstance(cells_for(question), TreeCells)
+    assert isinstance(cells_for(problem), TreeCells)
 
 
 @pytest.mark.parametrize(
@@ -229,10 +229,10 @@ def test_what_is_not_understood_is_sampled_and_named(step, reason):
 def test_what_a_sparse_matrix_leaves_out_is_missing_to_xgboost():
     xgboost = pytest.importorskip("xgboost")
     fitted = make_pipeline(PREPARED["sparse"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
-    question = ew.Question.of(
+    problem = ew.Problem.of(
         fitted, TABLE[:2], sensitive=["age"], mechanisms="pm", epsilons=[1.0], y=None, domain=DOMAIN
     )
-    assert "missing to the trees" in said(cells_for, question)
+    assert "missing to the trees" in said(cells_for, problem)
     dense = make_pipeline(PREPARED["selected"](), xgboost.XGBClassifier(n_estimators=5, n_jobs=1)).fit(TABLE, LABELS)
     assert check_cells(dense, TABLE, 2, 200) == 0
 

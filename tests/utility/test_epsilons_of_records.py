@@ -14,7 +14,7 @@ import epsworth as ew
 from epsworth.cli import options
 from epsworth.mechanisms.record import budgets
 from epsworth.studies.study import EPSILONS
-from epsworth.utility.question import DEFAULT_EPSILONS
+from epsworth.utility.problem import DEFAULT_EPSILONS
 
 X = np.random.default_rng(0).random((40, 3))
 TREE = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, X.sum(axis=1) > 1.5)

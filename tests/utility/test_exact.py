@@ -61,7 +61,7 @@ def _one_thread():
         yield
 
 
-def question(model, X, **more):
+def problem(model, X, **more):
     settings = {
         "sensitive": [0, 2],
         "mechanisms": CONTINUOUS,
@@ -70,7 +70,7 @@ def question(model, X, **more):
         "domain": RANGES,
         "y": None,
     }
-    return ew.Question.of(model, X, **(settings | more))
+    return ew.Problem.of(model, X, **(settings | more))
 
 
 def settings_of(miss):
@@ -90,7 +90,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
     """Brute force: the label at random points, and at both doubles next to every edge."""
     keep = classes > SPECIES if classes == 2 else SPECIES >= 0
     model = TREES[name].fit(IRIS[keep], SPECIES[keep])
-    asked = question(model, IRIS[[0, 60, 90]])
+    asked = problem(model, IRIS[[0, 60, 90]])
     rng = np.random.default_rng(0)
     for record, cells in enumerate(builder(asked).of(range(3))):
         near = [np.concatenate([e[1:-1], np.nextafter(e[1:-1], np.inf)]) for e in cells.edges]
@@ -190,7 +190,7 @@ def test_ties_are_decided_by_the_classifier():
     labels = [0, 0, 0, 1, 0, 1, 1, 1]
     stumps = RandomForestClassifier(2, max_depth=1, max_features=1, bootstrap=False, random_state=1).fit(rows, labels)
     assert sorted(tree.tree_.feature[0] for tree in stumps.estimators_) == [0, 2]
-    found = builder(question(stumps, IRIS[[80]], mechanisms=["pm"]))
+    found = builder(problem(stumps, IRIS[[80]], mechanisms=["pm"]))
     (cells,) = found.of([0])
     assert found.queries == 2  # the cells in which one stump says 1/4, the other 3/4
     middle = [(edges[1:-1].min() - 1, edges[1:-1].max() + 1) for edges in cells.edges]
@@ -206,7 +206,7 @@ def test_records_with_the_same_public_turns_share_their_cells():
     model = TREES["forest"].fit(IRIS, SPECIES)
     rows = np.repeat(IRIS[:1], 5, axis=0)
     rows[:, 0] = np.linspace(4.5, 7.5, 5)
-    found = builder(question(model, rows)).of(range(5))
+    found = builder(problem(model, rows)).of(range(5))
     assert all(cells is found[0] for cells in found)
 
 
@@ -323,10 +323,10 @@ def test_a_grid_mechanism_is_not_quantised_again():
 
 def test_exact_answers_do_not_depend_on_how_records_are_grouped():
     model = TREES["small forest, many ties"].fit(IRIS, SPECIES)
-    asked = question(model, IRIS[::7])
+    asked = problem(model, IRIS[::7])
     together = CellTables().bound(asked, settings_of(0))
     for record, one in itertools.islice(enumerate(IRIS[::7]), 5):
-        alone = question(model, one[np.newaxis])
+        alone = problem(model, one[np.newaxis])
         single = CellTables().bound(alone, settings_of(0))
         np.testing.assert_array_equal(single.stability.lower[..., 0], together.stability.lower[..., record])
 
@@ -413,7 +413,7 @@ def test_shared_draws_hold_the_truth_at_every_epsilon(x):
     epsilons = [0.1, 1, 2, 3, 4, 6, 8]
     settings = {"sensitive": [0, 1], "mechanisms": "krr", "per": "feature", "epsilons": epsilons}
     exact = ew.stability(xor, [x], y=[True], method="grid", **settings)
-    asked = ew.Question.of(xor, [x], domain=None, y=[True], **settings)
+    asked = ew.Problem.of(xor, [x], domain=None, y=[True], **settings)
     found = SharedDraws().bound(asked, settings_of(1e-6))
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
         assert (b.lower <= a.upper).all()

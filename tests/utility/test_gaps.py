@@ -121,7 +121,7 @@ def outside(kept, lower, upper):
     return binom.sf(kept - 1, DRAWS, upper) < ALARM or binom.cdf(kept, DRAWS, lower) < ALARM
 
 
-def question_of(model, table, rng):
+def problem_of(model, table, rng):
     """Return the arguments of a question about the columns that hold numbers in every record, or None."""
     whole = [j for j in range(3) if (np.abs(table[:, j]) < 3).all()]
     if not whole:
@@ -214,7 +214,7 @@ def look(seed, onnx):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made, table = composition(rng, onnx), records(rng, strange=onnx or rng.random() < 0.3)
-        asked = made and question_of(made[0], table, rng)
+        asked = made and problem_of(made[0], table, rng)
         if not asked:
             return None
         model, name = made
@@ -279,7 +279,7 @@ def test_scores_that_are_no_numbers_are_not_read():
     X = rng.normal(size=(200, 2))
     model, row = GaussianNB().fit(X, X[:, 0] > 0), [[0.4, 1e200]]
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0]}
-    assert "not finite numbers" in said(quadratic_for, ew.Question.of(model, row, y=None, **asked))
+    assert "not finite numbers" in said(quadratic_for, ew.Problem.of(model, row, y=None, **asked))
     assert ew.stability(model, row, rng=0, **asked).lower.item() > 0.95
     assert not ew.radius(model, row, features=[0], rng=0).sound  # it was: no point nearer than NaN
 
@@ -289,9 +289,9 @@ def test_numbers_that_single_precision_does_not_hold_are_not_read():
     X = rng.normal(size=(200, 2))
     model = MLPClassifier((3,), max_iter=50, random_state=0).fit(X, X[:, 0] > 0)
     asked = {"sensitive": [0], "domain": {0: RANGE}, "mechanisms": ["pm"], "epsilons": [1.0], "y": None}
-    assert said(bounds_for, ew.Question.of(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
-    assert isinstance(bounds_for(ew.Question.of(model, [[0.4, 1e3]], **asked)), PropagatedBounds)
-    assert said(bounds_for, ew.Question.of(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
+    assert said(bounds_for, ew.Problem.of(model, [[0.4, 1e39]], **asked)) == OVERFLOWS
+    assert isinstance(bounds_for(ew.Problem.of(model, [[0.4, 1e3]], **asked)), PropagatedBounds)
+    assert said(bounds_for, ew.Problem.of(model, [[0.4, 1.0]], **asked | {"domain": {0: (-3, 1e39)}})) == OVERFLOWS
 
 
 def exported(labels=2, *, columns=2, unused=False):
@@ -346,7 +346,7 @@ def test_what_single_precision_does_not_hold_is_not_read(value, labels, unused):
     _, onnx = exported(labels, unused=unused)
     rows = np.array([[0.5, value], [0.4, 0.1]])
     if abs(value) != 3e38:
-        assert isinstance(said(linear_for, ew.Question.of(onnx, rows, y=None, **FIELD)), str)
+        assert isinstance(said(linear_for, ew.Problem.of(onnx, rows, y=None, **FIELD)), str)
     asked = {**FIELD, "epsilons": [1.0, 4.0], "rng": 0, "confidence": 1 - 1e-7, "tolerance": 0.1}
     assert wrong_curves(onnx, rows, asked, np.random.default_rng(1), []) == []
     assert ew.stability(onnx, rows[1:], **FIELD).confidence == 1

@@ -268,7 +268,7 @@ def test_what_scores_are_rounded_by_grows_with_the_number_of_features():
     model = LogisticRegression()
     model.coef_, model.intercept_, model.classes_ = np.ones((1, width)), np.zeros(1), np.arange(2)
     model.n_features_in_ = width
-    asked = ew.Question.of(
+    asked = ew.Problem.of(
         model, np.ones((1, width)), sensitive=0, mechanisms="pm", epsilons=[1.0], domain={0: (0, 1)}, y=None
     )
     assert linear_for(asked).slack(0) >= 2 * (width + 12) * 2.0**-53 * width

@@ -60,9 +60,9 @@ def fitted(name, classes=3):
         return NETWORKS[name].fit(IRIS[keep], SPECIES[keep])
 
 
-def question(model, X, **more):
+def problem(model, X, **more):
     settings = {"sensitive": [0, 2], "mechanisms": ["pm"], "epsilons": [2.0], "domain": RANGES, "y": None}
-    return ew.Question.of(model, X, **(settings | more))
+    return ew.Problem.of(model, X, **(settings | more))
 
 
 def step_at(threshold, width=1):
@@ -178,7 +178,7 @@ def test_networks_are_read_as_they_predict(name, classes):
 def test_decided_boxes_have_the_label_that_predict_gives(name, classes):
     """All boxes of a real run: both kinds occur, and predict agrees at their corners and inside."""
     model = fitted(name, classes)
-    asked = question(model, IRIS[[0, 70]], sensitive=[0, 1, 2])
+    asked = problem(model, IRIS[[0, 70]], sensitive=[0, 1, 2])
     bounds = bounds_for(asked)
     assert isinstance(bounds, PropagatedBounds)
     rng, kinds = np.random.default_rng(0), np.zeros(2, dtype=int)

@@ -123,7 +123,7 @@ def test_trees_behind_a_scaler_that_keeps_no_order_are_black_boxes(model, factor
 def test_a_falling_scaler_turns_left_into_right(model):
     """Every cell's label is that of points in it, on its edges and right beside them."""
     pipeline, table = one_of_two(-1.0, model.set_params(random_state=0))
-    found = cells_for(ew.Question.of(pipeline, table[:5], sensitive=[0, 1], mechanisms="pm", epsilons=[1.0], y=None,
+    found = cells_for(ew.Problem.of(pipeline, table[:5], sensitive=[0, 1], mechanisms="pm", epsilons=[1.0], y=None,
                           domain={0: (-1, 1), 1: (-1, 1)}))  # fmt: skip
     rng = np.random.default_rng(0)
     for cells in found.of(range(5)):

@@ -355,7 +355,7 @@ MEMORY = """
     n = int(sys.argv[2])
     X = np.random.default_rng(0).random((n, 2))
     model = DummyClassifier(strategy="constant", constant=1).fit(X[:10], np.arange(10) % 2)
-    asked = ew.Question.of(model, X, sensitive=[0, 1], mechanisms=["pm", "sw", "krr", "laplace_clipped"],
+    asked = ew.Problem.of(model, X, sensitive=[0, 1], mechanisms=["pm", "sw", "krr", "laplace_clipped"],
                            epsilons=np.arange(1, 61) / 4)
     parts = ew.stability_in_parts(asked, sys.argv[1])
     assert parts.average().lower.min() == 1

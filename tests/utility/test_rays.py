@@ -28,7 +28,7 @@ def settings(miss, tolerance, seed):
     return Settings(Risk(miss), tolerance, None, np.random.default_rng(seed), lambda share: None)
 
 
-def question(model, X, sensitive, **more):
+def problem(model, X, sensitive, **more):
     given = {
         "sensitive": sensitive,
         "mechanisms": NOISE,
@@ -37,7 +37,7 @@ def question(model, X, sensitive, **more):
         "domain": RANGES,
         "y": None,
     }
-    return ew.Question.of(model, X, **(given | more))
+    return ew.Problem.of(model, X, **(given | more))
 
 
 @pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -86,7 +86,7 @@ def test_a_score_is_known_to_within_its_stated_rounding():
     model.coef_, model.intercept_ = 1e6 * rng.normal(size=(3, 4)), rng.normal(size=3)
     model.classes_, model.n_features_in_ = np.arange(3), 4
     x = rng.random((20, 4))
-    asked = question(model, x, [0, 1, 2], domain=None)
+    asked = problem(model, x, [0, 1, 2], domain=None)
     off = []
     for (record, _), region in _regions(asked, linear_for(asked), np.ones(4), 0.1, Risk(1e-3).split(20)).items():
         scores = [
@@ -123,7 +123,7 @@ def test_a_ray_next_to_its_exit_counts_as_inside_only_where_it_is():
 def test_bands_hold_the_deterministic_bracket_of_two_features(rows):
     """Polygons say the same without draws; labels that are not the record's own are entered first.  Rate 1e-6."""
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS, SPECIES)
-    asked = question(model, IRIS[rows], [0, 2], y=[0, 2, 1])
+    asked = problem(model, IRIS[rows], [0, 2], y=[0, 2, 1])
     exact = Polygons().bound(asked, settings(0, 1e-3, 0))
     found = Rays().bound(asked, settings(1e-6, 0.01, 0))
     for a, b in ((exact.stability, found.stability), (exact.accuracy, found.accuracy)):
@@ -138,7 +138,7 @@ def test_promises_are_kept_at_all_epsilons_at_once():
     """100 bands at 80 % confidence over 30 epsilons, where the truth has a closed form; false-alarm rate 1e-6."""
     keep = SPECIES > 0
     model = LogisticRegression(max_iter=5000, C=10).fit(IRIS[keep], SPECIES[keep])
-    asked = question(
+    asked = problem(
         model, IRIS[[60]], [0, 1, 2, 3], mechanisms="gaussian:delta=0.1", epsilons=np.geomspace(0.1, 40, 30), y=[2]
     )
     exact, broken = Lattice().bound(asked, settings(0, 1e-3, 0)), np.zeros(2, dtype=int)
@@ -181,7 +181,7 @@ def test_auto_shares_draws_where_three_features_or_more_are_perturbed(y):
 
 def test_an_unknown_true_label_is_never_right():
     model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
-    asked = question(model, IRIS[[10, 77]], [0, 1, 2], y=[0, 9])
+    asked = problem(model, IRIS[[10, 77]], [0, 1, 2], y=[0, 9])
     found = Rays().bound(asked, settings(1e-3, 0.05, 0))
     assert (found.accuracy.upper[..., 1] == 0).all()
     assert (found.accuracy.upper[..., 0] > 0).all()
@@ -189,7 +189,7 @@ def test_an_unknown_true_label_is_never_right():
 
 def test_only_noise_of_one_shape_and_scale_is_shared():
     model = LogisticRegression(max_iter=5000).fit(IRIS, SPECIES)
-    asked = question(model, IRIS[[10]], [0, 1, 2], mechanisms=[*NOISE, "laplace_clipped", "pm", "krr"])
+    asked = problem(model, IRIS[[10]], [0, 1, 2], mechanisms=[*NOISE, "laplace_clipped", "pm", "krr"])
     assert [noise_scales(asked, m) is not None for m in range(5)] == [True, True, False, False, False]
     np.testing.assert_allclose(noise_scales(asked, 0)[1], 3 / asked.epsilons)
 

@@ -254,32 +254,32 @@ def test_a_sample_is_the_average_over_its_subsets():
 
 def test_subsets_that_equal_words_choose_unevenly_are_allowed_for():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
-    question = ew.question_of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    problem = ew.problem_of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
     half = Bounds(*np.full((2, 1, 1, 3), 0.5))
     mixture = Mixture(lambda subset, own: EngineResult(half, None, np.ones(3, dtype=int), 1))
     settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
-    found, equal = mixture.bound(question, settings).stability, 1_000**2 / 2**65  # two of a thousand words of 64 bits
+    found, equal = mixture.bound(problem, settings).stability, 1_000**2 / 2**65  # two of a thousand words of 64 bits
     assert (found.lower <= 0.5 - equal).all()
     assert (found.upper >= 0.5 + equal).all()
 
 
 def test_a_record_that_is_open_in_one_subset_is_open():
     policy = ew.Policy.of("krr:k=5", {"x0": 1, "x2": 2}, RANGES, sample=1)
-    question = ew.question_of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
+    problem = ew.problem_of_policy(ew.Policy(policy.rules, Sampling(1, "scaled")), FOREST, X[ROWS], y=None)
     half, possible = Bounds(*np.full((2, 1, 1, 3), 0.5)), np.ones(3, dtype=int)
     first, second = np.array([[True, False, False]]), np.array([[True, True, False]])
     for each, expected in [((first, second), second), ((first, None), first), ((None, None), None)]:
         answers = iter(EngineResult(half, None, possible, 1, open=open_) for open_ in each)
         mixture = Mixture(lambda subset, own, answers=answers: next(answers))
         settings = Settings(Risk(0), 0.01, None, np.random.default_rng(0), lambda share: None)
-        np.testing.assert_array_equal(mixture.bound(question, settings).open, expected)
+        np.testing.assert_array_equal(mixture.bound(problem, settings).open, expected)
 
 
 def test_the_tight_epsilon_of_a_sample_is_that_of_the_costliest_features():
     ranges = ew.Domain.of({"x0": (4, 8), "x2": (1, 7), "x3": (0, 3)})
     policy = ew.Policy.of("krr:k=5", {"x0": 3, "x2": 1, "x3": 2}, ranges, sample=2)
     scaled = ew.Policy(policy.rules, Sampling(2, "scaled"))
-    tight = ew.question_of_policy(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
+    tight = ew.problem_of_policy(scaled, FOREST, X[[60]], y=None).releases[0][0].tight_epsilon
     losses = [rule.kernel.loss() for rule in policy.rules]
     assert tight >= max(map(sum, combinations(losses, 2)))
     assert tight == pytest.approx(5, abs=1e-3)

@@ -90,7 +90,7 @@ def fitted(name, classes=2, X=WIDE):
 
 
 def builder(model, X=WIDE[:3], **more):
-    found = cells_for(ew.Question.of(model, X, **(ASKED | more)))
+    found = cells_for(ew.Problem.of(model, X, **(ASKED | more)))
     assert isinstance(found, TreeCells), found
     return found
 
@@ -287,10 +287,10 @@ def test_differences_stay_within_their_integers():
 def test_masses_are_those_of_the_dense_table(name, classes, sensitive):
     """The contraction of all cells: both are right within what each one's error says."""
     found = builder(fitted(name, classes), sensitive=sensitive)
-    question = found.question
-    laws, m = LawsOverEpsilon(question), question.shape[0]
+    problem = found.problem
+    laws, m = LawsOverEpsilon(problem), problem.shape[0]
     for record, (flips, cells) in enumerate(zip(found.flips(range(3)), found.of(range(3)), strict=True)):
-        unit = question.unit[record]
+        unit = problem.unit[record]
         masses = Masses.of(flips, laws, m, unit, [0] * len(sensitive))
         sides = [
             np.concatenate([laws.masses(i, j, unit[j], edges) for i in range(m)]) for j, edges in enumerate(cells.edges)
@@ -319,10 +319,10 @@ def test_sums_over_flips_err_by_no_more_than_counted(rows, columns):
         edges = [np.concatenate([[-np.inf], np.sort(rng.random(side - 1)), [np.inf]]) for side in (rows, columns)]
         flips = Flips(tuple(edges if rows > 1 else edges[1:]), at, np.array([0, 1]))
         s = len(flips.edges)
-        question = ew.Question.of(
+        problem = ew.Problem.of(
             lambda Z: Z[:, 0] > 2, x, **(ASKED | {"sensitive": [0, 1][-s:], "mechanisms": ["pm", "laplace"]})
         )
-        masses = Masses.of(flips, LawsOverEpsilon(question), 2, question.unit[0], [0] * s)
+        masses = Masses.of(flips, LawsOverEpsilon(problem), 2, problem.unit[0], [0] * s)
         most = int(np.bincount(column).max())
         for label in (0, 1):
             for point, found in enumerate(masses.share(label)[0].tolist()):
@@ -393,17 +393,17 @@ def test_near_ties_are_asked_on_one_thread():
 
     model = RandomForestClassifier(4, min_samples_leaf=4, random_state=0, n_jobs=2).fit(WIDE, LABELS)
     found, seen = builder(model), []
-    question = found.question
+    problem = found.problem
 
     class Watched:
         def __getattr__(self, name):
-            return getattr(question, name)
+            return getattr(problem, name)
 
         def ask(self, *given):
             seen.append(joblib.effective_n_jobs(model.n_jobs))
-            return question.ask(*given)
+            return problem.ask(*given)
 
-    found.question = Watched()
+    found.problem = Watched()
     found.flips(range(3))
     assert seen == [1]
     assert model.n_jobs == 2

@@ -184,7 +184,7 @@ def test_results_repeat_with_the_seed_and_change_without():
 
 
 def small_question(x=X):
-    return ew.Question.of(
+    return ew.Problem.of(
         below(0.4), x, sensitive=0, mechanisms=["pm", "sw"], epsilons=EPSILONS, domain=None, y=None
     )  # fmt: skip
 

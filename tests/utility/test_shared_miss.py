@@ -65,7 +65,7 @@ def of_function(mechanisms, y, epsilons=(1, 2)):
     """Two records of three features, two epsilons, and a classifier that nothing is known about."""
     table = np.array([[0.2, 0.4, 0.9], [0.7, 0.1, 0.3]])
     given = {"sensitive": [0, 1, 2], "mechanisms": mechanisms, "epsilons": epsilons, "per": "feature", "domain": None}
-    return ew.Question.of(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
+    return ew.Problem.of(lambda Z: Z.sum(axis=1) > 1.5, table, y=None if y is None else [True, True], **given)
 
 
 def of_flowers(model, mechanisms, y):
@@ -77,7 +77,7 @@ def of_flowers(model, mechanisms, y):
         "per": "feature",
         "domain": RANGES,
     }
-    return ew.Question.of(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
+    return ew.Problem.of(model.fit(IRIS, SPECIES), IRIS[[60, 100]], y=y, **given)
 
 
 def by_records(y, given):
@@ -101,14 +101,14 @@ def by_rays(y, given):
 
 
 def by_records_and_strata(y, given):
-    question = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
-    answered, _ = run(question, "auto", given, "records")
+    problem = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
+    answered, _ = run(problem, "auto", given, "records")
     assert {part.engine.name for part, _ in answered} == {"sampled", "strata"}
 
 
 def by_records_and_rays(y, given):
-    question = of_flowers(LogisticRegression(max_iter=5000), ["pm", "laplace"], y)
-    answered, _ = run(question, "auto", given, "records")
+    problem = of_flowers(LogisticRegression(max_iter=5000), ["pm", "laplace"], y)
+    answered, _ = run(problem, "auto", given, "records")
     assert {part.engine.name for part, _ in answered} == {"sampled", "rays"}
 
 
@@ -129,8 +129,8 @@ def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent
 @pytest.mark.parametrize("y", [None, [0, 0]])
 def test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss(y, spent):
     risk = Risk(MISS)
-    question = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
-    answered, chosen = run(question, "auto", settings(risk), "auto", Pace(1e9))
+    problem = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
+    answered, chosen = run(problem, "auto", settings(risk), "auto", Pace(1e9))
     assert [type(part.engine) for part, _ in answered] == [AverageFirst, Sampled]
     assert chosen == "dataset"
     assert sum(spent) == pytest.approx(MISS, rel=1e-9)
@@ -167,15 +167,15 @@ class Toy(SharedDraws):
 
     name, draws, can_fall_back = "toy", False, True
 
-    def bound(self, question, settings):
+    def bound(self, problem, settings):
         return None
 
 
 def test_what_is_handed_over_is_drawn_at_its_own_share(monkeypatch, spent):
     """k-ary randomised response for the toy, and sampling for the rest; both are sampled in one run."""
     monkeypatch.setattr(table, "ENGINES", (Toy(), Rays(), Sampled()))
-    risk, question = Risk(MISS), of_flowers(LogisticRegression(max_iter=5000), ["krr", "laplace"], None)
-    answered, _ = run(question, "auto", settings(risk), "records")
+    risk, problem = Risk(MISS), of_flowers(LogisticRegression(max_iter=5000), ["krr", "laplace"], None)
+    answered, _ = run(problem, "auto", settings(risk), "records")
     assert [part.engine.name for part, _ in answered] == ["rays", "sampled"]
     assert [answer.spent for _, answer in answered] == [risk.total / 2] * 2
     assert sum(spent) == pytest.approx(MISS, rel=1e-9)

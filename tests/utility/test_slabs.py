@@ -207,7 +207,7 @@ def test_an_atom_on_the_boundary_stays_inside_the_bracket_and_is_sampled(at):
     model = two_centroids(at - 2, at + 2)
     assert model.predict([[at]]) == [0]
     settings = {"sensitive": 0, "mechanisms": "laplace_clipped", "epsilons": [1.0], "domain": None}
-    asked = ew.Question.of(model, [[0.4]], y=None, **settings)
+    asked = ew.Problem.of(model, [[0.4]], y=None, **settings)
     leads = quadratic_for(asked).leads(0, asked.labels[0], 1.0)
     atom = np.exp(-(0.4 if at == 0 else 0.6)) / 2
     truth = 1 - atom if at == 0 else 1.0
@@ -339,7 +339,7 @@ def test_random_quadrics_are_decided_rightly():
 def test_predict_answers_as_decided_wherever_it_is_decided(name):
     """No tolerance: the classifier itself, on all sides of the decided rectangles, at natural values."""
     model, rng, edges = fitted(name), np.random.default_rng(0), np.linspace(0, 1, 65)
-    asked = ew.Question.of(
+    asked = ew.Problem.of(
         model, IRIS[::10], sensitive=[0, 2], mechanisms="pm", per="feature", epsilons=[1.0], domain=RANGES, y=None
     )
     sections, low, high = quadratic_for(asked), edges[:-1], edges[1:]
@@ -375,7 +375,7 @@ def test_scores_that_cancel_widen_the_bracket():
     unit = np.linspace(0, 1, 400_001)
     stays = model.predict((1e6 - 2 + 4 * unit)[:, np.newaxis]) == model.predict([[1e6 + 0.5]])[0]
     kept, lost = unit[stays], unit[~stays]
-    asked = ew.Question.of(model, [[1e6 + 0.5]], y=None, **settings)
+    asked = ew.Problem.of(model, [[1e6 + 0.5]], y=None, **settings)
     found = bracket(quadratic_for(asked).leads(0, asked.labels[0], 1.0), [law], 0.01)
     assert abs(law.mass(kept.min(), 1.0) - law.mass(0.5, 1.0)) > 1e-6  # not where real numbers would put it
     assert found.lower.item() < law.mass(max(lost.max(), kept.min()), 1.0)
@@ -430,9 +430,9 @@ def test_scores_are_checked_against_the_classifier(monkeypatch):
     }
     kind = type("GaussianNB", (GaussianNB,), {"predict": predict})  # not what it is called
     assert "has no quadratic scores" in said(
-        quadratic_for, ew.Question.of(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings)
+        quadratic_for, ew.Problem.of(kind().fit(IRIS, SPECIES), IRIS[[70]], **settings)
     )
-    asked = ew.Question.of(GaussianNB().fit(IRIS, SPECIES), IRIS[[70]], **settings)
+    asked = ew.Problem.of(GaussianNB().fit(IRIS, SPECIES), IRIS[[70]], **settings)
     monkeypatch.setattr(type(asked.classifier.answer), "__call__", predict)
     assert said(quadratic_for, asked) == unlike("scores")
 

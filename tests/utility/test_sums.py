@@ -259,7 +259,7 @@ def test_computed_scores_are_within_their_rounding(kind):
     model = make_pipeline(*before.get(kind, []), estimator).fit(table, y)
     at = [1, 4, 7]
     domain = {j: (float(table[:, j].min()), float(table[:, j].max())) for j in at}
-    asked = ew.Question.of(model, table[:20], sensitive=at, mechanisms="pm", epsilons=[1.0], domain=domain, y=None)
+    asked = ew.Problem.of(model, table[:20], sensitive=at, mechanisms="pm", epsilons=[1.0], domain=domain, y=None)
     read, worst = linear_for(asked), 0.0
     assert not isinstance(read, str)
     for record in range(20):

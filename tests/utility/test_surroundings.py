@@ -41,18 +41,18 @@ def fitted(frame):
 def asked():
     frame = people()
     model, truth = fitted(frame)
-    question = ew.Question.of(
+    problem = ew.Problem.of(
         model, frame, sensitive=["age", "bmi"], mechanisms=["pm", "krr:k=9", "laplace_clipped"],
         per="feature", epsilons=[1, 2, 4, 8], domain=DOMAIN, y=truth,
     )  # fmt: skip
-    curves = Run.of(rng=1).curves(question)
+    curves = Run.of(rng=1).curves(problem)
     found = ew.recommend(curves, at_least=0.6)
-    return curves, question, frame, truth, found, look_around(curves, question, frame, found=found, rng=1)
+    return curves, problem, frame, truth, found, look_around(curves, problem, frame, found=found, rng=1)
 
 
 @pytest.mark.slow
 def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(asked):
-    curves, question, frame, _, found, around = asked
+    curves, problem, frame, _, found, around = asked
     m, e = curves.mechanisms.index(found.choice.mechanism), curves.epsilons.tolist().index(found.choice.epsilon)
     assert around.record == int(curves.lower[m, e].argmin())
     assert (around.mechanism, around.epsilon_per_record) == (found.choice.mechanism, found.choice.guarantee.epsilon)
@@ -60,15 +60,15 @@ def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(as
     assert around.notes == ()
     assert around.seed == 1
     assert around.domain == ew.Domain.of(DOMAIN)
-    other = look_around(curves, question, frame, record=3)
+    other = look_around(curves, problem, frame, record=3)
     assert other.record == 3
     with pytest.raises(ValueError, match="there is no record 40"):
-        look_around(curves, question, frame, record=40)
+        look_around(curves, problem, frame, record=40)
 
 
 def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
-    curves, question, frame, _, _, around = asked
-    model = question.classifier.inside
+    curves, problem, frame, _, _, around = asked
+    model = problem.classifier.inside
     drawn = around.map
     rng = np.random.default_rng(5)
     for i, j in rng.integers(0, 64, (60, 2)):
@@ -88,8 +88,8 @@ def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
 
 
 def test_box_and_split_are_those_of_the_library(asked):
-    _, question, frame, _, found, around = asked
-    model = question.classifier
+    _, problem, frame, _, found, around = asked
+    model = problem.classifier
     again = ew.safe_box(
         model, frame[around.record], sensitive=["age", "bmi"], domain=DOMAIN, mechanism=around.box.mechanism,
         epsilon=found.choice.epsilon, confidence=0.999,
@@ -136,7 +136,7 @@ def test_an_unrounded_mean_of_a_group_is_no_more_than_the_mean():
 
 
 def test_no_group_is_held_by_record(asked):
-    curves, question, frame, _, found, around = asked
+    curves, problem, frame, _, found, around = asked
     document = json.loads(json.dumps(around.to_dict()))
     for group in document["groups"]:
         assert set(group) == {"by", "of", "values", "records", "average", "worst"}
@@ -144,7 +144,7 @@ def test_no_group_is_held_by_record(asked):
         assert all(share == round(share, 3) for share in (*group["average"], *group["worst"]))
         assert min(group["records"]) >= 5
     rare = frame.with_columns(pl.Series("sex", ["x"] * 4 + ["f", "m"] * 18))
-    held = look_around(curves, question, rare, found=found, ask_model=False)
+    held = look_around(curves, problem, rare, found=found, ask_model=False)
     every = [(group.by, sorted(group.values)) for group in held.groups if group.by == "sex"]
     assert every == [("sex", ["f", "m"])] * 2  # of labels kept, and of right ones
     assert "groups: values of sex that fewer than 5 records have are left out" in held.notes
@@ -152,11 +152,11 @@ def test_no_group_is_held_by_record(asked):
 
 def test_one_feature_arrays_grids_and_indicators():
     table = np.random.default_rng(2).uniform(size=(30, 2))
-    question = ew.Question.of(
+    problem = ew.Problem.of(
         lambda X: X[:, 0] > 0.5, table, sensitive=[0], mechanisms=["pm", "pm:indicator=0.1", "laplace"],
         epsilons=np.linspace(0.5, 8, 40),
     )  # fmt: skip
-    around = look_around(Run.of(tolerance=0.1, rng=0).curves(question), question, table, rng=0)
+    around = look_around(Run.of(tolerance=0.1, rng=0).curves(problem), problem, table, rng=0)
     drawn = around.map
     assert drawn.cells.shape == (200,)
     assert drawn.mechanisms == ("pm", "pm:indicator=0.1", "laplace")
@@ -172,10 +172,8 @@ def test_one_feature_arrays_grids_and_indicators():
 def test_no_split_of_mechanisms_with_options_is_said():
     frame = people()
     model, _ = fitted(frame)
-    question = ew.Question.of(
-        model, frame, sensitive=["age", "bmi"], mechanisms="krr:k=9", epsilons=[4.0], domain=DOMAIN
-    )
-    around = look_around(Run.of(rng=1).curves(question), question, frame, rng=1)
+    problem = ew.Problem.of(model, frame, sensitive=["age", "bmi"], mechanisms="krr:k=9", epsilons=[4.0], domain=DOMAIN)
+    around = look_around(Run.of(rng=1).curves(problem), problem, frame, rng=1)
     assert around.split is None
     assert "no split was looked for: krr:k=9 has options of its own" in around.notes
 
@@ -189,13 +187,13 @@ def test_what_costs_is_left_out_and_said():
         asked.append(len(records))
         return model.predict(records)
 
-    question = ew.Question.of(
+    problem = ew.Problem.of(
         counted, frame.select("age", "bmi"), sensitive=["age", "bmi"], mechanisms="pm", epsilons=[4.0], domain=DOMAIN,
         y=truth,
     )  # fmt: skip
-    curves = Run.of(rng=1).curves(question)
+    curves = Run.of(rng=1).curves(problem)
     asked.clear()
-    around = look_around(curves, question, frame, ask_model=False)
+    around = look_around(curves, problem, frame, ask_model=False)
     assert asked == []
     assert (around.map, around.box, around.split) == (None, None, None)
     assert [group.by for group in around.groups] == ["true label", "true label", "sex", "sex"]
@@ -211,10 +209,10 @@ def test_a_model_that_fails_elsewhere_leaves_a_note():
             raise RuntimeError("gone")
         return records[:, 0] > 0.5
 
-    question = ew.Question.of(breaking, table, sensitive=[0], mechanisms="pm", epsilons=[2.0])
-    curves = Run.of(rng=0).curves(question)
+    problem = ew.Problem.of(breaking, table, sensitive=[0], mechanisms="pm", epsilons=[2.0])
+    curves = Run.of(rng=0).curves(problem)
     gone.append(True)
-    around = look_around(curves, question, table)
+    around = look_around(curves, problem, table)
     assert around.map is None
     assert len(around.notes) == 1
     assert "could not be computed" in around.notes[0]
@@ -224,8 +222,8 @@ def test_under_a_policy_what_clients_release_is_drawn():
     frame = people()
     model, _ = fitted(frame)
     policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
-    question = ew.question_of_policy(policy, model, frame)
-    around = look_around(Run.of(rng=1).curves(question), question, frame, rng=1)
+    problem = ew.problem_of_policy(policy, model, frame)
+    around = look_around(Run.of(rng=1).curves(problem), problem, frame, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)
     assert around.map.mechanisms == ("policy",)
     assert around.map.masses.sum(axis=-1).min() > 0.99 * MASS_UNIT

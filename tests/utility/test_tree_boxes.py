@@ -177,7 +177,7 @@ def test_a_label_that_cannot_change_stays_for_certain():
 
 
 def descended(X, model, record, enough, **more):
-    asked = ew.Question.of(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
+    asked = ew.Problem.of(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
     builder = cells_for(asked)
     reach = Reach.of(asked, record, LawsOverEpsilon(asked), builder.reached(record))
     return tree_boxes.descend(

@@ -304,18 +304,18 @@ def test_what_holds_for_some_combinations_only_is_not_certain():
         "epsilons": [1.0],
         "y": None,
     }
-    question = ew.Question.of(fitted(LogisticRegression()), KNOWN[:2], **settings)
-    parts = question.read(categories.by_category)
+    problem = ew.Problem.of(fitted(LogisticRegression()), KNOWN[:2], **settings)
+    parts = problem.read(categories.by_category)
     true = np.e / (np.e + 1)
     weights = np.where(np.array(DOMAIN["sex"]) == KNOWN["sex"].to_numpy()[:2, np.newaxis], true, 1 - true)
     for low, high in [([1, 0.25], [1, 0.5]), ([0, 0], [0, 0.5]), ([0, 1], [0, 1])]:
-        found = parts.mixed(question, Bounds(*(np.tile(side, (1, 1, 2)).astype(float) for side in (low, high))))
+        found = parts.mixed(problem, Bounds(*(np.tile(side, (1, 1, 2)).astype(float) for side in (low, high))))
         np.testing.assert_allclose(found.lower[0, 0], weights @ low, rtol=0, atol=1e-12)
         np.testing.assert_allclose(found.upper[0, 0], weights @ high, rtol=0, atol=1e-12)
         assert (found.upper > 0).all()
         assert (found.lower < 1).all()
-    assert (parts.mixed(question, Bounds(*np.ones((2, 1, 1, 4)))).lower == 1).all()
-    assert (parts.mixed(question, Bounds(*np.zeros((2, 1, 1, 4)))).upper == 0).all()
+    assert (parts.mixed(problem, Bounds(*np.ones((2, 1, 1, 4)))).lower == 1).all()
+    assert (parts.mixed(problem, Bounds(*np.zeros((2, 1, 1, 4)))).upper == 0).all()
 
 
 def test_a_record_one_of_whose_combinations_is_open_is_open():
@@ -327,7 +327,7 @@ def test_a_record_one_of_whose_combinations_is_open_is_open():
         "epsilons": [1.0],
         "y": None,
     }
-    parts = ew.Question.of(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
+    parts = ew.Problem.of(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
     assert parts.some(np.array([[False, False, True, False, True, True]])).tolist() == [[False, True, True]]
 
 
@@ -409,8 +409,8 @@ def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     assert set(sure.method.ravel()) == {"lattice"}
     assert (drawn.lower <= sure.upper).all()
     assert (sure.lower <= drawn.upper).all()
-    question = ew.Question.of(model, table[:3], domain=domain, y=None, **settings)
-    parts = question.read(categories.by_category)
+    problem = ew.Problem.of(model, table[:3], domain=domain, y=None, **settings)
+    parts = problem.read(categories.by_category)
     assert parts.asked.records.column(0).dtype.kind == "i"
 
 

@@ -126,7 +126,7 @@ class Computed(NamedTuple):
     """The answer, the question, and whether Ctrl-C has cut it short."""
 
     curves: Any
-    question: Any
+    problem: Any
     interrupted: bool
 
 
@@ -159,9 +159,9 @@ def compute(
     from epsworth.cli.running import bar, running
     from epsworth.threads import one_openmp_thread
     from epsworth.utility.in_parts import stability_in_parts
-    from epsworth.utility.question import Question
+    from epsworth.utility.problem import Problem
     from epsworth.utility.run import Run
-    from epsworth.utility.stability import question_of_policy
+    from epsworth.utility.stability import problem_of_policy
 
     began, within = time.monotonic(), deadline(given)
     grid = epsilon_grid(given["epsilon"], "--epsilon")
@@ -196,11 +196,11 @@ def compute(
         how = None if folder is not None else Run.of(**options)
         with one_openmp_thread():
             if policy is not None:
-                question = question_of_policy(policy, asked.model, asked.frame, y=asked.truth)
+                problem = problem_of_policy(policy, asked.model, asked.frame, y=asked.truth)
             else:
-                question = Question.of(asked.model, asked.frame, y=asked.truth, **parameters)
-            curves: Any = stability_in_parts(question, str(folder), **options) if how is None else how.curves(question)
-    return Computed(curves, question, curves.stopped and run.interrupted)
+                problem = Problem.of(asked.model, asked.frame, y=asked.truth, **parameters)
+            curves: Any = stability_in_parts(problem, str(folder), **options) if how is None else how.curves(problem)
+    return Computed(curves, problem, curves.stopped and run.interrupted)
 
 
 def per_of(given: Mapping[str, Any]) -> Unit:

@@ -105,7 +105,7 @@ class Answer:
         What clients run.
     again : Curves or None
         The same question of that policy.
-    question : Question or None
+    problem : Problem or None
         What was asked.
     """
 
@@ -113,7 +113,7 @@ class Answer:
     loaded: asking.Inputs | None
     ranges: Domain | None
     interrupted: bool = False
-    question: Any = None
+    problem: Any = None
     found: Any = None
     made: Tailored | None = None
     policy: Policy | None = None
@@ -175,9 +175,9 @@ def _computed(given: Mapping[str, Any], view: str | int) -> Answer:
     short = view == "average" and given["of"] == "stability" and asking.deadline(given) is not None
     enough = asking.decided(given["at_least"], given["tolerance"]) if short else None
     rows = [view] if isinstance(view, int) else []
-    curves, question, interrupted = asking.compute(given, source, table, rows, loaded=loaded, enough=enough)
+    curves, problem, interrupted = asking.compute(given, source, table, rows, loaded=loaded, enough=enough)
     ranges = None if given["domain_from_data"] else loaded.domain
-    return Answer(curves, loaded, ranges, interrupted, question)
+    return Answer(curves, loaded, ranges, interrupted, problem)
 
 
 def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
@@ -211,7 +211,7 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
 
     around = None
     if answer.loaded is not None:
-        around, cut = surroundings(given, answer.loaded, answer.curves, answer.question, answer.found)
+        around, cut = surroundings(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
     write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
     return beside_curves(around)

@@ -18,7 +18,7 @@ from epsworth.studies.result import StudyResult
 from epsworth.studies.versions import versions
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.looking_around import look_around
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.run import Run
 
@@ -107,17 +107,17 @@ def answer(study: Study, settings: Settings) -> StudyResult:
         n_jobs=settings.n_jobs,
     )  # fmt: skip
     with one_openmp_thread():
-        question = Question.of(
+        problem = Problem.of(
             loaded.model, loaded.frame, sensitive=loaded.names, mechanisms=study.mechanisms, epsilons=study.grid,
             per=study.per, domain=loaded.domain, quantise=study.quantise, y=loaded.truth,  # type: ignore[arg-type]  # checked by the study
         )  # fmt: skip
-        curves = how.curves(question)
+        curves = how.curves(problem)
     found = recommend(curves, **study.wanted)
     policy, without = _policy(found, loaded, seed, settings)
     around = None
     if study.surroundings and not curves.stopped:
         around = look_around(
-            curves, question, loaded.frame, found=found, record=study.on if isinstance(study.on, int) else None,
+            curves, problem, loaded.frame, found=found, record=study.on if isinstance(study.on, int) else None,
             ask_model=not study.remote, rng=seed,
         )  # fmt: skip
     return StudyResult(

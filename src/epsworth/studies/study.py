@@ -15,7 +15,7 @@ from epsworth.numerals import short
 from epsworth.space import Domain
 from epsworth.studies.fields import CHECKS, VERSION, unknown
 from epsworth.studies.inputs import epsilon_grid, is_address
-from epsworth.utility.question import DEFAULT_EPSILONS, DEFAULT_MECHANISMS
+from epsworth.utility.problem import DEFAULT_EPSILONS, DEFAULT_MECHANISMS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -33,7 +33,7 @@ from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.gaps import check_for_box
 from epsworth.utility.margins import NEARLY, largest_part
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides
 
 POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
@@ -157,7 +157,7 @@ def safe_box(
     1.001: nearly always for two classes, seldom where several rivals cut.  Certainty has its price: with many
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
-    asked = Question.of(
+    asked = Problem.of(
         model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain
     )
     if len(asked.records) != 1:
@@ -176,12 +176,12 @@ def safe_box(
     return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
 
 
-def _found(asked: Question, reading: Callable[[Question], Any]) -> Any:
+def _found(asked: Problem, reading: Callable[[Problem], Any]) -> Any:
     """Return what a reading of the classifier finds, or None."""
     return asked.read(reading) if asked.readable(reading) else None
 
 
-def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
+def _certain(asked: Problem, laws: list[Law]) -> tuple[Floats, bool] | None:
     """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
     if knows_one_label(asked):
         return np.array([[feature.lower, feature.upper] for feature in asked.features]), True
@@ -197,7 +197,7 @@ def _certain(asked: Question, laws: list[Law]) -> tuple[Floats, bool] | None:
 
 
 def _answer(
-    asked: Question,
+    asked: Problem,
     laws: list[Law],
     ends: Floats,
     epsilon: float,
@@ -234,16 +234,16 @@ def stays_at_least(mass: float, flips: float, sides: int) -> float:
     return max(0.0, down((mass - sides * (MASS_ERROR + UNIT)) * (1 - flips), ulps=3))
 
 
-def _mass(asked: Question, laws: list[Law], ends: Floats) -> float:
+def _mass(asked: Problem, laws: list[Law], ends: Floats) -> float:
     return float(np.prod([law.mass(*side) for law, side in zip(laws, unit_sides(asked.features, ends), strict=True)]))
 
 
-def _labels(asked: Question, unit: Floats) -> Bools:
+def _labels(asked: Problem, unit: Floats) -> Bools:
     values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(asked.features)]
     return np.asarray(asked.ask(np.zeros(len(unit), dtype=np.intp), values) == asked.labels[0])
 
 
-def _proposed(asked: Question, laws: list[Law], rng: np.random.Generator) -> Floats:
+def _proposed(asked: Problem, laws: list[Law], rng: np.random.Generator) -> Floats:
     """Cut [0, 1]^s at the pool's flipping points, each time where the least log mass is lost; x stays inside."""
     x, s = asked.unit[0], len(laws)
     pool = [rng.random((POOL_PART, s))]
@@ -282,7 +282,7 @@ def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
 
 
 def _certified(
-    asked: Question, laws: list[Law], box: Floats, risk: Risk, rng: np.random.Generator
+    asked: Problem, laws: list[Law], box: Floats, risk: Risk, rng: np.random.Generator
 ) -> tuple[Floats, float]:
     """Bound the share of flips by fresh draws given the box; every attempt spends half of the risk that is left."""
     for _ in range(ATTEMPTS):
@@ -309,7 +309,7 @@ def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
     return np.clip(draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS)), *side)
 
 
-def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
+def _best_rectangle(asked: Problem, laws: list[Law], cells: Cells) -> Floats:
     """Return the ends of the agreeing cells around the record's cell with the largest mass (one or two features)."""
     agrees = cells.table.agrees(asked.labels[0]).astype(bool)
     at = [
@@ -341,7 +341,7 @@ def _best_rectangle(asked: Question, laws: list[Law], cells: Cells) -> Floats:
     return np.array([[ends[first, 0], ends[last, 1]] for ends, (first, last) in zip(natural, runs, strict=True)])
 
 
-def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
+def _best_for_linear(asked: Problem, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
     """Return a box on which the label beats every rival, and whether it is nearly the best; None next to a boundary.
 
     The best box against one rival alone bounds the best box; the rivals that leave least are cut back first.  On
@@ -363,7 +363,7 @@ def _best_for_linear(asked: Question, laws: list[Law], model: LinearModel) -> tu
     return box, len(laws) == 1 or bool(mass * NEARLY >= np.exp(min(bounds)))
 
 
-def _rounding(asked: Question, model: LinearModel) -> float:
+def _rounding(asked: Problem, model: LinearModel) -> float:
     """Return the rounding of a score in the table's own precision, relative to its terms (see `MARGIN`)."""
     kinds = [asked.records.column(p).dtype for p in range(len(asked.records.names))]
     coarsest = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
@@ -391,7 +391,7 @@ def _along_edges(edges: Sequence[Floats], ends: Floats) -> Floats:
     return np.concatenate([pair.reshape(-1, 2) for pair in pairs])
 
 
-def _corners(asked: Question, model: LinearModel, ends: Floats) -> Floats:
+def _corners(asked: Problem, model: LinearModel, ends: Floats) -> Floats:
     """Return the corner at which each rival comes closest; all corners of a box of few sides."""
     comparisons = model.comparisons(0, asked.labels[0])
     slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])

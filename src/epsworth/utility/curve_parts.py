@@ -75,11 +75,11 @@ notes, spent, stopped
     --------
     >>> import tempfile
     >>> import epsworth as ew
-    >>> question = ew.Question.of(
+    >>> problem = ew.Problem.of(
     ...     lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, mechanisms="krr:k=11", epsilons=[1, 2]
     ... )
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = ew.stability_in_parts(question, f"{folder}/curves")
+    ...     found = ew.stability_in_parts(problem, f"{folder}/curves")
     ...     again = ew.CurveParts.load(f"{folder}/curves")
     ...     [part.lower.shape for part in again], again.average().lower.round(3).tolist()
     ([(1, 2, 1), (1, 2, 1)], [[0.568, 0.684]])

@@ -22,22 +22,20 @@ from epsworth.utility.engines.results import Answered, promised, revealing
 from epsworth.utility.engines.run import READ
 from epsworth.utility.engines.run import run as solve
 from epsworth.utility.pace import Pace
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 from epsworth.utility.run import Run, RunOptions
-from epsworth.utility.tailored_policies import TailoredQuestion
+from epsworth.utility.tailored_policies import TailoredProblem
 
 
-def stability_in_parts(
-    question: Question | TailoredQuestion, folder: str | Path, **run: Unpack[RunOptions]
-) -> CurveParts:
+def stability_in_parts(problem: Problem | TailoredProblem, folder: str | Path, **run: Unpack[RunOptions]) -> CurveParts:
     """Do what `stability` does for every record, and leave the bounds in a folder.
 
     Claim: that of `stability` with ``over="records"``, and to the last bit its bounds on every record.
 
     Parameters
     ----------
-    question : Question
-        What is asked: `Question.of` takes what `stability` takes, `question_of_policy` what `stability_of_policy`
+    problem : Problem
+        What is asked: `Problem.of` takes what `stability` takes, `problem_of_policy` what `stability_of_policy`
         takes; no tailored mechanism, and no policy that samples features.
     folder : path
         Made where it is not there.  It is a checkpoint, too: the same call goes on from what it holds, with any number
@@ -58,47 +56,47 @@ def stability_in_parts(
     --------
     >>> import tempfile
     >>> import epsworth as ew
-    >>> question = ew.Question.of(
+    >>> problem = ew.Problem.of(
     ...     lambda X: X[:, 0] <= 0.5, [[i / 999] for i in range(1000)], sensitive=0, mechanisms="krr:k=11", epsilons=[2]
     ... )
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     found = ew.stability_in_parts(question, f"{place}/curves")
+    ...     found = ew.stability_in_parts(problem, f"{place}/curves")
     ...     len(found), found.average().lower.round(3).item(), found.worst().lower.round(3).item()
     (16, 0.665, 0.288)
     """
-    if not isinstance(question, Question):
+    if not isinstance(problem, Problem):
         raise TypeError(
-            f"question must be what Question.of or question_of_policy returns, got {short(question)}; "
+            f"question must be what Problem.of or problem_of_policy returns, got {short(problem)}; "
             "a tailored policy is analysed for all records at once, by stability_of_policy"
         )
     if "over" in run or "checkpoint" in run:
         raise TypeError("parts hold every record, and their folder is the checkpoint; leave out over and checkpoint")
-    if question.words.tailored:
+    if problem.words.tailored:
         raise ValueError("tailored mechanisms are built from all records at once; use stability")
-    if question.subsets:
+    if problem.subsets:
         raise ValueError("a policy that samples features is analysed for all records at once; use stability_of_policy")
     run["over"] = "records"
     how = Run.of(**run)
     check_folder(folder, "folder")
     how.pace.progress(READ / 2)
-    n, n_jobs = len(question.records), how.n_jobs
-    pieces = Checkpoint(folder, how.asked_in_files(question), n, piece_size(n, n_jobs), how.settings.rng)
-    _write_labels(pieces, question)
+    n, n_jobs = len(problem.records), how.n_jobs
+    pieces = Checkpoint(folder, how.asked_in_files(problem), n, piece_size(n, n_jobs), how.settings.rng)
+    _write_labels(pieces, problem)
     work = Work(n_jobs, pieces, filed=True)
     with one_openmp_thread():
-        answered, _ = solve(question, how.method, how.settings, "records", how.pace, work=work)
-    parts = _parts_of(pieces, question, answered, how.settings, how.pace)
+        answered, _ = solve(problem, how.method, how.settings, "records", how.pace, work=work)
+    parts = _parts_of(pieces, problem, answered, how.settings, how.pace)
     text = json.dumps(json_form(parts._head()), allow_nan=False)
     with replacing(pieces.path / RESULT, OWNER_ONLY) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return parts
 
 
-def _write_labels(pieces: Checkpoint, question: Question) -> None:
+def _write_labels(pieces: Checkpoint, problem: Problem) -> None:
     """Keep what parts need of the records beside the bounds: labels, and whether these are the true ones."""
-    held = {LABELS: _plain(question.labels)}
-    if question.y is not None:
-        held[RIGHT] = np.asarray(question.labels == question.y)
+    held = {LABELS: _plain(problem.labels)}
+    if problem.y is not None:
+        held[RIGHT] = np.asarray(problem.labels == problem.y)
     for name, array in held.items():
         with replacing(pieces.path / name, OWNER_ONLY) as temporary:
             np.save(temporary, array, allow_pickle=False)
@@ -111,17 +109,17 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
     return plain
 
 
-def _parts_of(pieces: Checkpoint, question: Question, answered: Answered, settings: Settings, pace: Pace) -> CurveParts:
+def _parts_of(pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, pace: Pace) -> CurveParts:
     parts = CurveParts(
         folder=pieces.path,
-        records=len(question.records),
+        records=len(problem.records),
         size=pieces.size,
         tolerance=float(settings.tolerance),
-        reveal=revealing(question),
+        reveal=revealing(problem),
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
-        with_accuracy=question.y is not None,
-        **promised(question, answered, settings, pace),
+        with_accuracy=problem.y is not None,
+        **promised(problem, answered, settings, pace),
     )
     return replace(parts, notes=(*parts.notes, *_ending(parts, pace)))
 

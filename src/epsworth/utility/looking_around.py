@@ -19,11 +19,11 @@ from epsworth.space import Domain, Feature
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.surroundings import MASS_UNIT, MOST_VALUES, DecisionMap, Grouping, Surroundings, numbered, served
-from epsworth.utility.tailored_policies import TailoredQuestion
+from epsworth.utility.tailored_policies import TailoredProblem
 
 CELLS = {1: 200, 2: 64}  # per feature of a map
 MOST_EPSILONS = 16  # of which a map holds masses
@@ -66,7 +66,7 @@ class Place:
 
 def look_around(
     curves: Curves,
-    question: Question | TailoredQuestion,
+    problem: Problem | TailoredProblem,
     X: Any,
     *,
     found: Recommendation | None = None,
@@ -84,8 +84,8 @@ def look_around(
     ----------
     curves : Curves
         The answer to the question.
-    question : Question
-        As `Question.of` or `question_of_policy` returned it.
+    problem : Problem
+        As `Problem.of` or `problem_of_policy` returned it.
     X : table
         The records, with columns that the model may not read: they make groups.
     found : Recommendation, optional
@@ -103,36 +103,36 @@ def look_around(
     around = Surroundings(
         record=place.record, records=len(curves.labels), mechanism=curves.mechanisms[place.m],
         epsilon_per_record=curves.guarantees[place.m][place.e].epsilon,
-        groups=_tried("the groups", notes, lambda: _groups(curves, place, X, question.y, notes)) or (),
-        domain=_declared(question), model=question.classifier.name, seed=rng if isinstance(rng, int) else None,
+        groups=_tried("the groups", notes, lambda: _groups(curves, place, X, problem.y, notes)) or (),
+        domain=_declared(problem), model=problem.classifier.name, seed=rng if isinstance(rng, int) else None,
     )  # fmt: skip
     if not ask_model:
         notes.append("the model was not asked again: no map, no safe ranges, no split")
-    elif isinstance(question, TailoredQuestion):
+    elif isinstance(problem, TailoredProblem):
         notes.append("the columns of a tailored policy are released together: no map, no safe ranges, no split")
     else:
-        around = _near(around, curves, place, question, draws, notes, progress or (lambda share: None))
+        around = _near(around, curves, place, problem, draws, notes, progress or (lambda share: None))
     return replace(around, notes=tuple(notes))
 
 
-def _declared(question: Question | TailoredQuestion) -> Domain | None:
+def _declared(problem: Problem | TailoredProblem) -> Domain | None:
     """Return what is declared of the perturbed features."""
-    if isinstance(question, TailoredQuestion) or question.domain is None:
+    if isinstance(problem, TailoredProblem) or problem.domain is None:
         return None
-    return Domain(tuple(question.domain[feature.name] for feature in question.features))
+    return Domain(tuple(problem.domain[feature.name] for feature in problem.features))
 
 
 def _near(
-    around: Surroundings, curves: Curves, place: Place, question: Question, draws: np.random.Generator,
+    around: Surroundings, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
     notes: list[str], said: Callable[[float], None],
 ) -> Surroundings:  # fmt: skip
     """Add what needs the model's answers: a map, a box and a split."""
-    one = replace(question, start=place.record, stop=place.record + 1).part()
+    one = replace(problem, start=place.record, stop=place.record + 1).part()
     slow = _tried("the map", notes, lambda: _slowness(one))
     if slow is None:
         return around
-    numeric = all(feature.categories is None for feature in question.features)
-    if numeric and len(question.features) in CELLS:
+    numeric = all(feature.categories is None for feature in problem.features)
+    if numeric and len(problem.features) in CELLS:
         around = replace(around, map=_tried("the map", notes, lambda: _map(curves, one)))
     said(0.2)
     if numeric and BOX_ASKS * slow > _allowed(curves):
@@ -144,22 +144,22 @@ def _near(
         own = () if box is None else tuple(float(one.records.column(p)[0]) for p in one.positions)
         around = replace(around, box=box, values=own)
     said(0.4)
-    around = _with_split(around, curves, place, question, draws, notes)
+    around = _with_split(around, curves, place, problem, draws, notes)
     said(1.0)
     return around
 
 
-def _given(question: Question) -> dict[str, Any]:
+def _given(problem: Problem) -> dict[str, Any]:
     """Return what a question about the same features is asked with."""
-    return {"sensitive": question.positions, "domain": question.domain}
+    return {"sensitive": problem.positions, "domain": problem.domain}
 
 
 def _with_split(
-    around: Surroundings, curves: Curves, place: Place, question: Question, draws: np.random.Generator,
+    around: Surroundings, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
     notes: list[str],
 ) -> Surroundings:  # fmt: skip
     """Add how the total would be split, where that is affordable."""
-    words, features, records = curves.mechanisms[place.m], len(question.features), question.records
+    words, features, records = curves.mechanisms[place.m], len(problem.features), problem.records
     total = curves.guarantees[place.m][place.e].epsilon
     if features < 2 or is_tailored(words) or words in (LABEL_RESPONSE, POLICY):
         return around
@@ -180,8 +180,8 @@ def _with_split(
         "the split",
         notes,
         lambda: split_budget(
-            question.classifier, records.take(at), total=total, mechanism=words, on="average",
-            tolerance=SPLIT_TOLERANCE, confidence=_confidence(curves), rng=draws, **_given(question),
+            problem.classifier, records.take(at), total=total, mechanism=words, on="average",
+            tolerance=SPLIT_TOLERANCE, confidence=_confidence(curves), rng=draws, **_given(problem),
         ),
     )  # fmt: skip
     return around if split is None else replace(around, split=split, split_records=len(at))
@@ -204,16 +204,16 @@ def _confidence(curves: Curves) -> float:
     return curves.confidence if curves.confidence < 1 else 0.999
 
 
-def _slowness(question: Question) -> float:
+def _slowness(problem: Problem) -> float:
     """Return the seconds that the model takes for one record among many."""
     rows = 512
-    values = [feature.from_unit(np.linspace(0, 1, rows)) for feature in question.features]
+    values = [feature.from_unit(np.linspace(0, 1, rows)) for feature in problem.features]
     began = time.perf_counter()
-    question.ask(np.zeros(rows, dtype=np.intp), values)
+    problem.ask(np.zeros(rows, dtype=np.intp), values)
     return (time.perf_counter() - began) / rows
 
 
-def _box(one: Question, words: str, epsilon: float, curves: Curves, draws: np.random.Generator) -> SafeBox:
+def _box(one: Problem, words: str, epsilon: float, curves: Curves, draws: np.random.Generator) -> SafeBox:
     """Return a box at the mechanism, or by the weights of another one where it has no continuous law."""
     given = _given(one) | {"domain": _continuous(one.domain)}
     try:
@@ -227,12 +227,12 @@ def _box(one: Question, words: str, epsilon: float, curves: Curves, draws: np.ra
         return _box(one, PLAIN, epsilon, curves, draws)
 
 
-def _laws(curves: Curves, question: Question) -> dict[str, list[RecordRelease]]:
+def _laws(curves: Curves, problem: Problem) -> dict[str, list[RecordRelease]]:
     """Return what releases the features, by mechanism, at the epsilons of a map; the others left out."""
-    if question.subsets:
+    if problem.subsets:
         return {}
     at = shown_epsilons(curves).tolist()
-    releases = dict(zip(question.names, question.releases, strict=True))
+    releases = dict(zip(problem.names, problem.releases, strict=True))
     return {
         name: [releases[name][e] for e in at]
         for name in curves.mechanisms
@@ -258,22 +258,22 @@ def _own(feature: Feature, column: NDArray[Any]) -> float:
     return float(feature.missing if feature.gaps(column)[0] else column[0])
 
 
-def _map(curves: Curves, question: Question) -> DecisionMap:
+def _map(curves: Curves, problem: Problem) -> DecisionMap:
     """Ask about the centres of a grid around the one record of a question."""
-    features, own, laws = question.features, question.unit[0], _laws(curves, question)
+    features, own, laws = problem.features, problem.unit[0], _laws(curves, problem)
     size = CELLS[len(features)]
     edges, centres = np.linspace(0, 1, size + 1), (np.arange(size) + 0.5) / size
     points = np.stack(np.meshgrid(*[centres] * len(features), indexing="ij"), axis=-1).reshape(-1, len(features))
     rows = np.zeros(len(points), dtype=np.intp)
-    answers = question.ask(rows, [feature.from_unit(points[:, j]) for j, feature in enumerate(features)])
-    labels, numbers = numbered([*question.labels.tolist(), *answers.tolist()])
+    answers = problem.ask(rows, [feature.from_unit(points[:, j]) for j, feature in enumerate(features)])
+    labels, numbers = numbered([*problem.labels.tolist(), *answers.tolist()])
     if len(labels) > MOST_LABELS:
         raise ValueError(f"there are {len(labels)} labels around this record, too many for a picture")
     natural = tuple(np.asarray(feature.from_unit(edges), dtype=np.float64) for feature in features)
     return DecisionMap(
         features=tuple(feature.name for feature in features),
         edges=natural,
-        own=tuple(map(_own, features, (question.records.column(p) for p in question.positions))),
+        own=tuple(map(_own, features, (problem.records.column(p) for p in problem.positions))),
         labels=labels,
         label=int(numbers[0]),
         cells=numbers[1:].reshape([size] * len(features)),

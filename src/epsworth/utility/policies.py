@@ -23,13 +23,13 @@ from epsworth.release.rules import Rule
 from epsworth.rounding import float_above, show_up, sum_above
 from epsworth.space import Domain, Feature
 from epsworth.utility.labels import answer
-from epsworth.utility.question import UNASKED, Question, asked
+from epsworth.utility.problem import UNASKED, Problem, asked
 
 MOST_SUBSETS = 256
 NAME = "policy"
 
 
-def question_of(policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Question:
+def problem_of(policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Problem:
     """Check what the user gave beside a policy, and return the question of what clients release under it.
 
     Its one epsilon is the stated total of a record.
@@ -39,7 +39,7 @@ def question_of(policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Ques
     records = table_of(classifier, X, (rule.feature for rule in policy.rules))
     records = records.releasing({rule.feature.name: rule.feature.categories for rule in policy.rules})
     rules = _read_rules(policy, records)
-    question = Question(
+    problem = Problem(
         classifier=classifier,
         records=records,
         positions=tuple(_at(records, rule) for rule in rules),
@@ -53,11 +53,11 @@ def question_of(policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> Ques
         y=None,
         domain=Domain(tuple(rule.feature for rule in rules)),
     )
-    question = asked(question, y)
-    if kept := [name for name in question.passing if name not in policy.passing.columns]:
+    problem = asked(problem, y)
+    if kept := [name for name in problem.passing if name not in policy.passing.columns]:
         told = f"{NAME}: the classifier reads {', '.join(kept)}, which clients do not send; name them under [pass]"
-        question = replace(question, notes=(*question.notes, told))
-    return replace(question, subsets=tuple(_subsets(policy, question)))
+        problem = replace(problem, notes=(*problem.notes, told))
+    return replace(problem, subsets=tuple(_subsets(policy, problem)))
 
 
 def _at(records: Records, rule: Rule) -> int:
@@ -107,11 +107,11 @@ def _recoded(records: Records) -> list[str]:
     ]
 
 
-def _subsets(policy: Policy, question: Question) -> list[tuple[Question, int]]:
+def _subsets(policy: Policy, problem: Problem) -> list[tuple[Problem, int]]:
     """Return the questions about the features that a record may release, and how many choices each stands for."""
     if policy.sampling is None:
         return []
-    read = frozenset(feature.name for feature in question.features)
+    read = frozenset(feature.name for feature in problem.features)
     released, others = policy.sampling.features, len(policy.rules) - len(read)
     sizes = range(max(0, released - others), min(released, len(read)) + 1)
     if (count := sum(comb(len(read), size) for size in sizes)) > MOST_SUBSETS:
@@ -120,24 +120,24 @@ def _subsets(policy: Policy, question: Question) -> list[tuple[Question, int]]:
             f"of which at most {MOST_SUBSETS} can be analysed; let a policy sample from fewer features"
         )
     return [
-        (_given(policy, question, kept), comb(others, released - size))
+        (_given(policy, problem, kept), comb(others, released - size))
         for size in sizes
         for kept in combinations(range(len(read)), size)
     ]
 
 
-def _given(policy: Policy, question: Question, kept: Sequence[int]) -> Question:
+def _given(policy: Policy, problem: Problem, kept: Sequence[int]) -> Problem:
     """Return the question about records that release some of the features that the classifier reads, by number."""
-    left = [(p, f) for j, (p, f) in enumerate(zip(question.positions, question.features, strict=True)) if j not in kept]
-    records = _without(policy, question.records, left) if left else question.records
-    _check_missing(question.classifier, records)
-    release = question.releases[0][0]
+    left = [(p, f) for j, (p, f) in enumerate(zip(problem.positions, problem.features, strict=True)) if j not in kept]
+    records = _without(policy, problem.records, left) if left else problem.records
+    _check_missing(problem.classifier, records)
+    release = problem.releases[0][0]
     return replace(
-        question,
+        problem,
         records=records,
-        positions=tuple(question.positions[j] for j in kept),
-        features=tuple(question.features[j] for j in kept),
-        unit=question.unit[:, list(kept)],
+        positions=tuple(problem.positions[j] for j in kept),
+        features=tuple(problem.features[j] for j in kept),
+        unit=problem.unit[:, list(kept)],
         releases=((replace(release, mechanisms=tuple(release.mechanisms[j] for j in kept)),),),
         notes=(),
         asked=0,

@@ -219,7 +219,7 @@ class _Piece:
 
     classifier: Any
     records: Records
-    question: dict[str, Any]
+    problem: dict[str, Any]
     settings: dict[str, Any]
     seconds: float | None
     seeds: tuple[int, ...] = ()
@@ -236,7 +236,7 @@ class _Piece:
     def ask(self, record: int, run: Tightening | None = None) -> Asked:
         """Return the question about a record."""
         x = self.records.take(np.array([record]))
-        return ask(self.classifier, x, run=run, number=record, **self.question)
+        return ask(self.classifier, x, run=run, number=record, **self.problem)
 
 
 def _described(classifier: Any, records: Records, labels: Labels, first: Asked, **settings: object) -> dict[str, str]:

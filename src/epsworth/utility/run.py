@@ -25,11 +25,11 @@ from epsworth.utility.engines.run import READ, average_comes_first, run
 from epsworth.utility.engines.sampled import Over
 from epsworth.utility.engines.table import Method, known, methods
 from epsworth.utility.pace import Pace, Watch, check_seconds
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 from epsworth.utility.tailored_beside import curves_of as curves_of_tailored
 from epsworth.utility.tailored_beside import joined
-from epsworth.utility.tailored_policies import TailoredQuestion, kept_under
+from epsworth.utility.tailored_policies import TailoredProblem, kept_under
 
 DEPTH = 4  # frames from a warning about tailored mechanisms up to whoever asks `stability`
 OVERS = ("auto", "records", "dataset")
@@ -146,15 +146,15 @@ class Run:
         settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), pace.progress)
         return cls(method, over, confidence, settings, pace, checkpoint, n_jobs)
 
-    def curves(self, question: Question | TailoredQuestion) -> Curves:
+    def curves(self, problem: Problem | TailoredProblem) -> Curves:
         """Run the engines, in a run that is kept where that is wished."""
-        if isinstance(question, TailoredQuestion):
+        if isinstance(problem, TailoredProblem):
             self._keep_nothing("a tailored policy is analysed in one run")
-            return kept_under(question, self.method, self.over, self.settings, self.pace)
-        if question.subsets:
+            return kept_under(problem, self.method, self.over, self.settings, self.pace)
+        if problem.subsets:
             self._keep_nothing("a policy that samples features is analysed in one run")
-        if not question.words.tailored:
-            return self._of_features(question)
+        if not problem.words.tailored:
+            return self._of_features(problem)
         if self.method != "auto":
             raise ValueError(
                 f"method={self.method!r} is for mechanisms per feature; ask about tailored ones with 'auto'"
@@ -162,43 +162,43 @@ class Run:
         self._keep_nothing("tailored mechanisms are built anew in every run")
         draws = np.random.default_rng(copy.deepcopy(self.settings.rng).integers(1 << 62))  # leaves the run's as it is
         began = self.pace.clock() - self.pace.began
-        tailored = curves_of_tailored(question, draws, self.settings.tolerance, began, depth=DEPTH)
-        if not question.words.others:
+        tailored = curves_of_tailored(problem, draws, self.settings.tolerance, began, depth=DEPTH)
+        if not problem.words.others:
             self.pace.progress(1.0)
             return tailored
-        curves = self._of_features(question)
-        return joined(curves, replace(tailored, seconds=curves.seconds), question.words.names)
+        curves = self._of_features(problem)
+        return joined(curves, replace(tailored, seconds=curves.seconds), problem.words.names)
 
     def _keep_nothing(self, why: str) -> None:
         if self.checkpoint is not None:
             raise ValueError(f"{why}; leave out the checkpoint")
 
-    def _of_features(self, question: Question) -> Curves:
+    def _of_features(self, problem: Problem) -> Curves:
         self.pace.progress(READ / 2)
-        answered, chosen = self._answered(question)
-        return curves_of(question, answered, assemble(question, answered), chosen, self.settings, self.pace)
+        answered, chosen = self._answered(problem)
+        return curves_of(problem, answered, assemble(problem, answered), chosen, self.settings, self.pace)
 
-    def bounds(self, question: Question) -> tuple[Bounds, float]:
+    def bounds(self, problem: Problem) -> tuple[Bounds, float]:
         """Return the bounds on stability and what they spent of 1 - confidence, for questions built by hand."""
-        answered, _ = self._answered(question)
-        result = assemble(question, answered)
+        answered, _ = self._answered(problem)
+        result = assemble(problem, answered)
         return result.stability, float_below(result.spent)
 
-    def asked_in_files(self, question: Question) -> dict[str, str]:
+    def asked_in_files(self, problem: Problem) -> dict[str, str]:
         """Return what must be the same where a run goes on from a file."""
         return described(
-            question, method=self.method, over=self.over, confidence=self.confidence,
+            problem, method=self.method, over=self.over, confidence=self.confidence,
             tolerance=self.settings.tolerance, at_least=self.settings.at_least,
         )  # fmt: skip
 
-    def _answered(self, question: Question) -> tuple[Answered, str]:
-        settings, n = self.settings, len(question.records)
+    def _answered(self, problem: Problem) -> tuple[Answered, str]:
+        settings, n = self.settings, len(problem.records)
         if self.checkpoint is None:
-            return run(question, self.method, settings, self.over, self.pace, Work(self.n_jobs))
-        first = average_comes_first(question, self.over, self.pace)
-        asked, size = self.asked_in_files(question), piece_size(n, self.n_jobs)
+            return run(problem, self.method, settings, self.over, self.pace, Work(self.n_jobs))
+        first = average_comes_first(problem, self.over, self.pace)
+        asked, size = self.asked_in_files(problem), piece_size(n, self.n_jobs)
         with Checkpoint(self.checkpoint, asked, n, size, settings.rng, average_first=first) as folder:
-            return run(question, self.method, settings, self.over, self.pace, Work(self.n_jobs, folder))
+            return run(problem, self.method, settings, self.over, self.pace, Work(self.n_jobs, folder))
 
 
 def _check(method: Any, confidence: Any, tolerance: Any, over: Any, at_least: Any) -> None:

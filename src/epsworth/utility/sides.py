@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.rounding import show_down, show_up
 from epsworth.space import Feature
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 EPS = float(np.finfo(float).eps)
 PULLS = 80  # doublings of a step of one ulp: more than any range holds
@@ -36,15 +36,15 @@ def texts(low: float, high: float) -> tuple[str, str]:
     return shown
 
 
-def place(question: Question) -> Floats:
+def place(problem: Problem) -> Floats:
     """Return the first record's own values of the sensitive features."""
-    return np.array([float(question.records.column(p)[0]) for p in question.positions])
+    return np.array([float(problem.records.column(p)[0]) for p in problem.positions])
 
 
-def inward(question: Question, ends: Floats) -> Floats:
+def inward(problem: Problem, ends: Floats) -> Floats:
     """Round ends inwards to the numbers that the table's own columns hold, declared ends excepted."""
     found = ends.copy()
-    for j, (feature, dtype) in enumerate(zip(question.features, _dtypes(question), strict=True)):
+    for j, (feature, dtype) in enumerate(zip(problem.features, _dtypes(problem), strict=True)):
         if ends[j, 0] > feature.lower:
             found[j, 0] = _rounded(ends[j, 0], dtype, np.inf)
         if ends[j, 1] < feature.upper:
@@ -58,23 +58,23 @@ def _rounded(value: float, dtype: np.dtype[np.floating], towards: float) -> floa
     return float(np.nextafter(near, dtype.type(towards)) if beyond else near)
 
 
-def held(question: Question, ends: Floats, probes: Probes) -> Floats | None:
+def held(problem: Problem, ends: Floats, probes: Probes) -> Floats | None:
     """Pull ends in until the classifier itself keeps the label at every probe, None where it never does.
 
     It is asked in double precision, as the engines ask, and in the table's own precision.
     """
-    x, label = place(question), question.labels[0]
+    x, label = place(problem), problem.labels[0]
     for pull in range(PULLS):
-        ends = inward(question, ends)
+        ends = inward(problem, ends)
         ends = np.column_stack([np.minimum(ends[:, 0], x), np.maximum(ends[:, 1], x)])
         points = probes(ends)
-        failing = points[~_keeps(question, points, label)]
+        failing = points[~_keeps(problem, points, label)]
         if not len(failing):
             return ends
         at = np.stack([(failing == ends[:, side]).any(axis=0) for side in (0, 1)], axis=1)
         if not at.any() or (ends[at] == np.column_stack([x, x])[at]).all():
             return None  # inside, or at the record itself
-        rows = zip(ends, x.tolist(), _dtypes(question), strict=True)
+        rows = zip(ends, x.tolist(), _dtypes(problem), strict=True)
         unit = np.array([np.spacing(np.abs([*row, v]).max().astype(d)) for row, v, d in rows])
         step = 2.0**pull * unit
         low, high = np.minimum(ends[:, 0] + step, x), np.maximum(ends[:, 1] - step, x)
@@ -87,10 +87,10 @@ def unit_sides(features: Sequence[Feature], ends: Floats) -> Floats:
     return np.array([_unit_side(feature, *side) for feature, side in zip(features, ends.tolist(), strict=True)])
 
 
-def natural_sides(question: Question, box: Floats) -> Floats:
+def natural_sides(problem: Problem, box: Floats) -> Floats:
     """Convert a box around the first record from the unit scale; whoever takes the ends checks them (see `held`)."""
-    x, ends = place(question), []
-    for j, feature in enumerate(question.features):
+    x, ends = place(problem), []
+    for j, feature in enumerate(problem.features):
         low, high = (float(end) for end in feature.from_unit(box[j]))
         low = feature.lower if box[j, 0] <= 0 else low
         high = feature.upper if box[j, 1] >= 1 else high
@@ -107,17 +107,17 @@ def _unit_side(feature: Feature, low: float, high: float) -> tuple[float, float]
     return (first, last) if first <= last else (float(np.clip(a, 0, 1)), float(np.clip(a, 0, 1)))
 
 
-def _dtypes(question: Question) -> list[np.dtype[np.floating]]:
+def _dtypes(problem: Problem) -> list[np.dtype[np.floating]]:
     """Return the precision in which the table holds each sensitive feature; double where it holds no floats."""
-    found = [question.records.column(p).dtype for p in question.positions]
+    found = [problem.records.column(p).dtype for p in problem.positions]
     return [dtype if dtype.kind == "f" else np.dtype(np.float64) for dtype in found]
 
 
-def _keeps(question: Question, points: Floats, label: object) -> Bools:
+def _keeps(problem: Problem, points: Floats, label: object) -> Bools:
     first = np.zeros(len(points), dtype=np.intp)
-    found = question.ask(first, list(points.T)) == label
-    dtypes = _dtypes(question)
+    found = problem.ask(first, list(points.T)) == label
+    dtypes = _dtypes(problem)
     if any(dtype != np.float64 for dtype in dtypes):
         own: list[NDArray[np.floating]] = [v.astype(dtype) for v, dtype in zip(points.T, dtypes, strict=True)]
-        found = found & (question.ask(first, own) == label)
+        found = found & (problem.ask(first, own) == label)
     return np.asarray(found, dtype=bool)

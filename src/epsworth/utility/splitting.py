@@ -27,7 +27,7 @@ from epsworth.space import Ranges
 from epsworth.utility.curves import MET
 from epsworth.utility.engines.table import Method
 from epsworth.utility.figures import draw_spans
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 from epsworth.utility.run import Run
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def split_budget(
     found = families(mechanism)
     if len(found) != 1:
         raise ValueError("mechanism must be one mechanism's words")
-    base = Question.of(
+    base = Problem.of(
         model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
     )  # fmt: skip
     s, seed = len(base.features), int(generator(rng).integers(1 << 62))
@@ -190,14 +190,14 @@ def split_budget(
     def scores(
         shares: Floats, confidence: float, tolerance: float, told: Callable[[float], None] = lambda share: None
     ) -> tuple[Floats, Floats, float]:
-        question, number = _with_splits(base, found[0].build, total, shares), next(asked)
+        problem, number = _with_splits(base, found[0].build, total, shares), next(asked)
         draws = np.random.default_rng([seed, number])  # its own: the same whether those before were asked or kept
         kept = None if folder is None else folder / f"{number:04}"
         run = Run.of(
             method=method, confidence=confidence, tolerance=tolerance, rng=draws, n_jobs=n_jobs, checkpoint=kept,
             progress=told,
         )  # fmt: skip
-        bounds, spent = run.bounds(question)
+        bounds, spent = run.bounds(problem)
         lower, upper = bounds.average() if on == "average" else bounds.worst()
         return lower[0], upper[0], spent
 
@@ -209,8 +209,8 @@ def split_budget(
     pair = np.stack([best, np.full(s, 1 / s)])
     lower, upper, spent = scores(pair, confidence, tolerance)
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
-    question = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
-    release = question.releases[0][0]
+    problem = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
+    release = problem.releases[0][0]
     half = float((upper - lower).max()) / 2
     unmet = (f"{mechanism}: the tolerance of {show_up(tolerance)} is not met: the half-width is {show_up(half, 3)}",)
     report(1.0)
@@ -232,7 +232,7 @@ def split_budget(
     )
 
 
-def _with_splits(base: Question, build: Callable[[float], Any], total: float, shares: Floats) -> Question:
+def _with_splits(base: Problem, build: Callable[[float], Any], total: float, shares: Floats) -> Problem:
     """Return the question whose "epsilons" are splits of the total."""
     releases = []
     for share in shares:

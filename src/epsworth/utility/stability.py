@@ -15,10 +15,10 @@ from epsworth.release.given import as_policy
 from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves
-from epsworth.utility.policies import question_of
-from epsworth.utility.question import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, Question
+from epsworth.utility.policies import problem_of
+from epsworth.utility.problem import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, Problem
 from epsworth.utility.run import Run, RunOptions
-from epsworth.utility.tailored_policies import TailoredQuestion
+from epsworth.utility.tailored_policies import TailoredProblem
 
 
 def stability(
@@ -106,11 +106,11 @@ def stability(
     """
     how = Run.of(**run)
     with one_openmp_thread():  # around whatever is asked of the classifier
-        question = Question.of(
+        problem = Problem.of(
             model, X, sensitive=sensitive, mechanisms=mechanisms, epsilons=epsilons, per=per, domain=domain, y=y,
             quantise=quantise,
         )  # fmt: skip
-        return how.curves(question)
+        return how.curves(problem)
 
 
 def stability_of_policy(
@@ -151,12 +151,12 @@ def stability_of_policy(
     """
     how = Run.of(**run)
     with one_openmp_thread():
-        return how.curves(question_of_policy(policy, model, X, y=y))
+        return how.curves(problem_of_policy(policy, model, X, y=y))
 
 
-def question_of_policy(
+def problem_of_policy(
     policy: Policy | str | Path, model: Any, X: Any, *, y: ArrayLike | None = None
-) -> Question | TailoredQuestion:
+) -> Problem | TailoredProblem:
     """Check what is asked about a policy, once.
 
     Parameters
@@ -166,7 +166,7 @@ def question_of_policy(
 
     Returns
     -------
-    Question or TailoredQuestion
+    Problem or TailoredProblem
         Columns of a tailored policy are released together: of it the question is of another kind.
 
     Raises
@@ -178,11 +178,11 @@ def question_of_policy(
     --------
     >>> import epsworth as ew
     >>> policy = ew.Policy.of("krr", 2, {"x0": ["low", "high"]})
-    >>> ew.question_of_policy(policy, lambda X: X["x0"] == "high", {"x0": ["low", "high"]}).shape
+    >>> ew.problem_of_policy(policy, lambda X: X["x0"] == "high", {"x0": ["low", "high"]}).shape
     (1, 1, 2)
     """
     policy = as_policy(policy)
-    return (question_of if policy.tailoring is None else TailoredQuestion.of)(policy, model, X, y)
+    return (problem_of if policy.tailoring is None else TailoredProblem.of)(policy, model, X, y)
 
 
-__all__ = ["question_of_policy", "stability", "stability_of_policy"]
+__all__ = ["problem_of_policy", "stability", "stability_of_policy"]

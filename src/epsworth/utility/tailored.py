@@ -37,7 +37,7 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
 from epsworth.utility.kept import Kept
 from epsworth.utility.labels import reference_labels, true_labels
-from epsworth.utility.question import epsilon_grid
+from epsworth.utility.problem import epsilon_grid
 from epsworth.utility.steps import KeptSteps, begun
 from epsworth.utility.tailored_asking import Classifiers, asking_of, data_of, options_of, record_epsilon, words_of
 from epsworth.utility.tailored_words import UNSEEN, agreed, few, notes_of

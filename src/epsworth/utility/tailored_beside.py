@@ -25,8 +25,8 @@ from epsworth.tailoring.building import build
 from epsworth.utility.curves import Curves
 from epsworth.utility.judging import bounds_of, labels_possible
 from epsworth.utility.kept import Kept
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 from epsworth.utility.tailored_asking import asking_of
 from epsworth.utility.tailored_words import notes_of
 
@@ -47,14 +47,14 @@ class Row:
     notes: tuple[str, ...]
 
 
-def curves_of(question: Question, rng: np.random.Generator, tolerance: float, seconds: float, *, depth: int) -> Curves:
+def curves_of(problem: Problem, rng: np.random.Generator, tolerance: float, seconds: float, *, depth: int) -> Curves:
     """Build every tailored mechanism of a question from its very records, and return what it keeps of each.
 
     Warn that they are taken for public; the caller is ``depth`` frames above.
     """
-    if len(question.records) < FEWEST:
+    if len(problem.records) < FEWEST:
         raise ValueError(
-            f"mechanisms: a tailored one is built from the records of X, of which {len(question.records)} are too few; "
+            f"mechanisms: a tailored one is built from the records of X, of which {len(problem.records)} are too few; "
             f"give at least {FEWEST}, or leave it out"
         )
     warnings.warn(
@@ -63,27 +63,27 @@ def curves_of(question: Question, rng: np.random.Generator, tolerance: float, se
         LeakWarning,
         stacklevel=depth + 1,
     )
-    rows = [_row(word, options, question, rng) for word, options in question.words.tailored.items()]
-    return _as_curves(question, rows, tolerance, seconds)
+    rows = [_row(word, options, problem, rng) for word, options in problem.words.tailored.items()]
+    return _as_curves(problem, rows, tolerance, seconds)
 
 
-def _row(word: str, options: Mapping[str, Any], question: Question, rng: np.random.Generator) -> Row:
+def _row(word: str, options: Mapping[str, Any], problem: Problem, rng: np.random.Generator) -> Row:
     given: dict[str, Any] = {"wish": "worst", "surrogate": "auto", "cells": 1, "fidelity": 0.0} | dict(options)
     try:
-        every = question.records.take(np.arange(len(question.records)))
+        every = problem.records.take(np.arange(len(problem.records)))
         asking, parts, _ = asking_of(
-            question.classifier, every, question.positions, question.domain, None, None, given["wish"],
-            question.y, None, None, given["cells"],
+            problem.classifier, every, problem.positions, problem.domain, None, None, given["wish"],
+            problem.y, None, None, given["cells"],
             given["fidelity"], False, given["surrogate"], 0.0, rng,
         )  # fmt: skip
         plan = build(asking, parts, rng)
     except ValueError as error:
         raise ValueError(f"mechanism {word!r}: {error}") from None
-    stated = [Decimal(repr(epsilon)) for epsilon in question.epsilons.tolist()]
+    stated = [Decimal(repr(epsilon)) for epsilon in problem.epsilons.tolist()]
     randomisers = [plan.randomiser(epsilon) for epsilon in stated]
     tailoring = plan.tailoring(stated[0])
-    kept = Kept.of(tailoring, asking.asked, [question.labels])
-    right = None if question.y is None else Kept.of(tailoring, asking.asked, [question.y])
+    kept = Kept.of(tailoring, asking.asked, [problem.labels])
+    right = None if problem.y is None else Kept.of(tailoring, asking.asked, [problem.y])
     constant = max(replace(kept, reach=kept.reach.by(one)).constant for one in randomisers)
     reached = {label for label, standing in zip(plan.labels, plan.representatives, strict=True) if len(standing)}
     told = (*notes_of(replace(plan, prior=None), tailoring, constant, len(reached)), *_notes(constant, given["wish"]))
@@ -91,7 +91,7 @@ def _row(word: str, options: Mapping[str, Any], question: Question, rng: np.rand
         word,
         bounds_of(kept, randomisers),
         None if right is None else bounds_of(right, randomisers),
-        tuple(Pure(epsilon, "record") for epsilon in question.epsilons.tolist()),
+        tuple(Pure(epsilon, "record") for epsilon in problem.epsilons.tolist()),
         [randomiser.loss for randomiser in randomisers],
         labels_possible(kept, 1),
         kept.queries + (0 if right is None else right.queries),
@@ -114,23 +114,23 @@ def _notes(constant: float, wish: str) -> list[str]:
     return notes
 
 
-def _as_curves(question: Question, rows: Sequence[Row], tolerance: float, seconds: float) -> Curves:
+def _as_curves(problem: Problem, rows: Sequence[Row], tolerance: float, seconds: float) -> Curves:
     return Curves(
         mechanisms=tuple(row.name for row in rows),
-        epsilons=question.epsilons,
-        features=tuple(feature.name for feature in question.features),
-        passing=question.passing,
+        epsilons=problem.epsilons,
+        features=tuple(feature.name for feature in problem.features),
+        passing=problem.passing,
         stability=_stacked([row.stability for row in rows]),
-        accuracy=None if question.y is None else _stacked([row.accuracy for row in rows if row.accuracy is not None]),
+        accuracy=None if problem.y is None else _stacked([row.accuracy for row in rows if row.accuracy is not None]),
         guarantees=tuple(row.guarantees for row in rows),
         tight_epsilons=np.array([row.tight for row in rows]),
-        labels=question.labels,
+        labels=problem.labels,
         labels_possible=np.max([row.labels_possible for row in rows], axis=0),
-        method=np.full((len(rows), len(question.labels)), TAILORED),
+        method=np.full((len(rows), len(problem.labels)), TAILORED),
         over="records",
         confidence=1.0,
         tolerance=float(tolerance),
-        queries=question.asked + sum(row.queries for row in rows),
+        queries=problem.asked + sum(row.queries for row in rows),
         seconds=seconds,
         notes=tuple(note for row in rows for note in row.notes),
         built_from=tuple(row.name for row in rows),

@@ -58,7 +58,7 @@ class Drawn(WordSource):
 
 
 @dataclass(frozen=True, eq=False)
-class TailoredQuestion:
+class TailoredProblem:
     """A question about a tailored policy.
 
     Attributes
@@ -78,7 +78,7 @@ class TailoredQuestion:
     asked: int
 
     @classmethod
-    def of(cls, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> TailoredQuestion:
+    def of(cls, policy: Policy, model: Any, X: Any, y: ArrayLike | None) -> TailoredProblem:
         """Check what is given beside the policy."""
         tailoring = policy.tailoring
         assert tailoring is not None
@@ -107,7 +107,7 @@ class TailoredQuestion:
         return Asked((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
 
 
-def kept_under(asking: TailoredQuestion, method: str, over: str, settings: Settings, pace: Pace) -> Curves:
+def kept_under(asking: TailoredProblem, method: str, over: str, settings: Settings, pace: Pace) -> Curves:
     """Return how often labels stay under a tailored policy.
 
     Claim: without rules in the policy, and with method "auto", the bounds hold for certain; else with the settings'
@@ -127,7 +127,7 @@ def kept_under(asking: TailoredQuestion, method: str, over: str, settings: Setti
     return _enumerated(asking, settings, pace)
 
 
-def _enumerated(asking: TailoredQuestion, settings: Settings, pace: Pace) -> Curves:
+def _enumerated(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curves:
     kept = Kept.of(asking.tailoring, asking.about, [asking.labels])
     right = None if asking.y is None else Kept.of(asking.tailoring, asking.about, [asking.y])
     randomiser, queries = [asking.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
@@ -153,7 +153,7 @@ class Found:
     stopped: bool
 
 
-def _sampled(asking: TailoredQuestion, settings: Settings, pace: Pace) -> Curves:
+def _sampled(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curves:
     """Draw releases of every record until its bounds are narrow, or decided, or the run is stopped."""
     n, kinds = len(asking.records), 1 if asking.y is None else 2
     hits = np.zeros((kinds, n), dtype=np.int64)
@@ -211,7 +211,7 @@ def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Setting
 class _Releases:
     """Fresh releases of records; what does not change from one to the next is looked up once."""
 
-    def __init__(self, asking: TailoredQuestion) -> None:
+    def __init__(self, asking: TailoredProblem) -> None:
         records = asking.records
         self.asking = asking
         self.at = {name: position for position, name in enumerate(records.names)}
@@ -237,7 +237,7 @@ class _Releases:
 
 
 def _curves(
-    asking: TailoredQuestion, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]
+    asking: TailoredProblem, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]
 ) -> Curves:
     policy, tailoring, spent = asking.policy, asking.tailoring, settings.risk.spent
     losses = [*(rule.kernel.loss() for rule in policy.rules), tailoring.randomiser.loss]

@@ -13,7 +13,7 @@ from epsworth.laws import Law
 from epsworth.mechanisms import Mechanism
 from epsworth.utility.engines.contraction import aligned, stays_in_range
 from epsworth.utility.engines.engine import records_of
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 Laws = list[Law]
 Known = Callable[[int, Any, bool], float | None]
@@ -29,16 +29,16 @@ def batches(features: list[list[Mechanism]], values: Floats) -> list[Laws]:
 
 
 def bracketed(
-    question: Question, known: Known, keeps: Keeps, laws_of: Batches = batches
+    problem: Problem, known: Known, keeps: Keeps, laws_of: Batches = batches
 ) -> Iterator[tuple[int, list[Interval]]]:
     """Yield every record with its bounds, one Interval of shape ``(mechanisms, epsilons)`` per target."""
-    _, e, _ = question.shape
-    stacks = [aligned(row, len(question.features)) for row in question.releases]
-    stays = [stays_in_range(row) for row in question.releases]
-    for record, labels in records_of(question):
+    _, e, _ = problem.shape
+    stacks = [aligned(row, len(problem.features)) for row in problem.releases]
+    stays = [stays_in_range(row) for row in problem.releases]
+    for record, labels in records_of(problem):
         rows: list[list[Interval]] = [[] for _ in labels]
         for features, within in zip(stacks, stays, strict=True):
-            laws = laws_of(features, question.unit[record])
+            laws = laws_of(features, problem.unit[record])
             for row, label in zip(rows, labels, strict=True):
                 sure = known(record, label, within)
                 exact = None if sure is None else Interval(*np.full((2, e), sure))

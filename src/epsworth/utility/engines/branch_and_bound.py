@@ -24,7 +24,7 @@ from epsworth.mechanisms import Mechanism
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 Mass = Callable[[Floats, Floats], Floats]
 MOST_CUTS = 2**16  # more than any classifier's boxes are cut
@@ -60,7 +60,7 @@ def enough(settings: Settings) -> float:
 
 
 def _finish(
-    question: Question, record: int, label: object, region: Undecided, settings: Settings, risk: Risk
+    problem: Problem, record: int, label: object, region: Undecided, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
     """Bound the undecided mass by draws from within it, until the tolerance is met or the run is stopped."""
     if not region.error:  # the label cannot change
@@ -68,18 +68,18 @@ def _finish(
     lower, upper = widened(region.agrees, 1 - region.differs, region.error)
     queries = 0
     with suppress(Stopped):
-        for queries in _narrowed(question, record, label, region, settings, risk, lower, upper):  # noqa: B007
-            question.pace.check()
+        for queries in _narrowed(problem, record, label, region, settings, risk, lower, upper):  # noqa: B007
+            problem.pace.check()
     return Interval(lower, upper), queries
 
 
 def _narrowed(
-    question: Question, record: int, label: object, region: Undecided, settings: Settings, risk: Risk, lower: Floats,
+    problem: Problem, record: int, label: object, region: Undecided, settings: Settings, risk: Risk, lower: Floats,
     upper: Floats,
 ) -> Iterator[int]:  # fmt: skip
     """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
     error, open_mass, queries = region.error, region.mass.sum(axis=0), 0
-    releases = [release for row in question.releases for release in row]
+    releases = [release for row in problem.releases for release in row]
     for point in np.flatnonzero(open_mass > max(enough(settings), 0.0)):
         g = float(open_mass[point])
         weights = region.mass[:, point] / g
@@ -88,8 +88,8 @@ def _narrowed(
             for size in _batches(look.draws - drawn):
                 chosen = settings.rng.choice(len(weights), size, p=weights)
                 low, high = region.low[chosen], region.high[chosen]
-                values = _given_boxes(question, record, releases[point].mechanisms, low, high, settings.rng)
-                hits += int((question.ask(np.full(size, record), values) == label).sum())
+                values = _given_boxes(problem, record, releases[point].mechanisms, low, high, settings.rng)
+                hits += int((problem.ask(np.full(size, record), values) == label).sum())
                 queries += size
             drawn = look.draws
             q = look.risk.interval(hits, drawn)
@@ -105,7 +105,7 @@ def _batches(total: int) -> list[int]:
 
 
 def _given_boxes(
-    question: Question,
+    problem: Problem,
     record: int,
     mechanisms: tuple[Mechanism, ...],
     low: Floats,
@@ -115,7 +115,7 @@ def _given_boxes(
     """Draw each coordinate given its side of a box, by restricting the uniform under the quantile."""
     values = []
     for j, mechanism in enumerate(mechanisms):
-        feature, law = question.features[j], mechanism.law(question.unit[record, j])
+        feature, law = problem.features[j], mechanism.law(problem.unit[record, j])
         least, most = (below(feature, mechanism, law, side[:, j]) for side in (low, high))
         unit = draw_between(law, least, most, uniforms(rng, len(low)))
         values.append(feature.from_unit(unit, points=mechanism.points))
@@ -130,30 +130,30 @@ class Branching(ByRecord):
 
     @abstractmethod
     def regions(
-        self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
+        self, problem: Problem, record: int, laws: LawsOverEpsilon, settings: Settings
     ) -> Callable[[int], Undecided]:
         """Return what decides, for one record, where the label at a place among the classes stays."""
 
     @abstractmethod
-    def classes(self, question: Question) -> NDArray[Any]:
+    def classes(self, problem: Problem) -> NDArray[Any]:
         """Return the labels, in the order of their places."""
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield two-sided bounds for every record; each point of a record and quantity has a share of the risk."""
-        (m, e, n), settings = question.shape, settings.seeded()
-        risk = settings.risk.split(n * m * e * quantities(question))
-        laws, classes = LawsOverEpsilon(question), self.classes(question)
-        for record, labels in records_of(question):
-            region_of = self.regions(question, record, laws, settings)
+        (m, e, n), settings = problem.shape, settings.seeded()
+        risk = settings.risk.split(n * m * e * quantities(problem))
+        laws, classes = LawsOverEpsilon(problem), self.classes(problem)
+        for record, labels in records_of(problem):
+            region_of = self.regions(problem, record, laws, settings)
             bounds, queries, own = [], 0, replace(settings, rng=settings.stream(record))
             for label in labels:
                 index = np.flatnonzero(classes == label)
                 if index.size:
                     region = region_of(int(index[0]))
-                    bound, drawn = _finish(question, record, label, region, own, risk.take(m * e))
+                    bound, drawn = _finish(problem, record, label, region, own, risk.take(m * e))
                     queries += drawn + region.queries
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
-            whole = question.pace.stopped is None
+            whole = problem.pace.stopped is None
             yield RecordResult(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)

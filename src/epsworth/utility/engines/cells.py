@@ -41,7 +41,7 @@ from epsworth.utility.engines.partition import Leaves, Sweep
 from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
 from epsworth.utility.engines.sweep import Boxes, Changes, Flips, Masses, changes, settled, table
 from epsworth.utility.engines.votes import NEAR, States, Votes
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 MOST_FEATURES = 3
 FEW_FEATURES = 2  # under auto
@@ -101,9 +101,9 @@ class Draft:
 class TreeCells:
     """Builds the cells of any record of a question; the thresholds are located once."""
 
-    def __init__(self, question: Question, model: TreeModel, given: NDArray[Any], through: Through) -> None:
-        self.question, self.model, self.seen = question, model, model.seen(given)
-        self.sweep, self.votes = Sweep.over(model, question.positions, through), Votes.of(model)
+    def __init__(self, problem: Problem, model: TreeModel, given: NDArray[Any], through: Through) -> None:
+        self.problem, self.model, self.seen = problem, model, model.seen(given)
+        self.sweep, self.votes = Sweep.over(model, problem.positions, through), Votes.of(model)
         self.queries = 0
 
     def of(self, records: Sequence[int]) -> list[Cells] | None:
@@ -183,30 +183,30 @@ class TreeCells:
         rows = np.repeat([draft.record for draft in drafts], counts)
         values = [np.concatenate([draft.points(j) for draft in drafts]) for j in range(len(self.sweep.edges))]
         with in_sequence():
-            answers = self.model.places(self.question.ask(rows, values))
+            answers = self.model.places(self.problem.ask(rows, values))
         self.queries += rows.size
         return np.split(answers, np.cumsum(counts)[:-1])
 
 
-def given_to(question: Question, model: TreeModel) -> tuple[Floats, Through]:
+def given_to(problem: Problem, model: TreeModel) -> tuple[Floats, Through]:
     """Return what the trees are given of every record, and of values of a column; or why they cannot be read there."""
     if not model.before.steps:
-        given, through = question.records.numbers(), ShortCuts(model.before, question.records, {})
+        given, through = problem.records.numbers(), ShortCuts(model.before, problem.records, {})
     else:
-        released = [feature.from_unit(u) for feature, u in zip(question.features, question.unit.T, strict=True)]
-        own = dict(zip(question.positions, released, strict=True))
-        handed, through = ShortCuts.prepared(model.before, question.records, own)
+        released = [feature.from_unit(u) for feature, u in zip(problem.features, problem.unit.T, strict=True)]
+        own = dict(zip(problem.positions, released, strict=True))
+        handed, through = ShortCuts.prepared(model.before, problem.records, own)
         if hasattr(handed, "toarray") and not model.sparse:
             raise Unreadable("what a sparse matrix leaves out is missing to the trees; use sparse_output=False")
         given = _numbers(as_array(handed))
         if given is not None and not model.before.row_by_row(
-            given, lambda row: question.records.take(np.array([row]), {p: v[[row]] for p, v in own.items()})
+            given, lambda row: problem.records.take(np.array([row]), {p: v[[row]] for p, v in own.items()})
         ):
             raise Unreadable(BY_BATCH)
     if given is None:
         raise Unreadable("the trees are given columns that are not numbers")
     missing: Bools = np.asarray(np.isnan(given).any(axis=0))
-    fed = np.isin(np.arange(given.shape[1]), [c for p in question.positions for c in model.before.fed_by(p)])
+    fed = np.isin(np.arange(given.shape[1]), [c for p in problem.positions for c in model.before.fed_by(p)])
     if model.missing is None and (missing & ~fed).any():
         raise Unreadable("the trees are given missing values, whose way is not read; impute them before")
     if model.before.steps and (missing & fed).any():  # without steps a released value stands in their place
@@ -221,20 +221,20 @@ def _numbers(handed: NDArray[Any]) -> Floats | None:
         return None
 
 
-def cells_for(question: Question) -> TreeCells:
+def cells_for(problem: Problem) -> TreeCells:
     """Return the builder of cells, or why there is none; categories of sensitive features must be numbers."""
-    if question.classifier.inside is None:
+    if problem.classifier.inside is None:
         raise Unsupported("the classifier is a function")
     try:
-        model = question.classifier.structure.trees
+        model = problem.classifier.structure.trees
     except Unsupported as none:
         raise none if str(none).startswith(NO_TREES) else Unreadable(str(none)) from None
-    if any(isinstance(c, str) for f in question.features for c in f.categories or ()):
+    if any(isinstance(c, str) for f in problem.features for c in f.categories or ()):
         raise Unreadable("a sensitive feature has categories that are not numbers")
-    if model.before.steps and (why := model.before.obstacle(question.positions)) is not None:
+    if model.before.steps and (why := model.before.obstacle(problem.positions)) is not None:
         raise Unreadable(why)
     try:
-        return _read(question, model)
+        return _read(problem, model)
     except Unsupported:
         raise
     except Exception as error:  # a step need not take every number
@@ -244,44 +244,44 @@ def cells_for(question: Question) -> TreeCells:
         raise Unreadable(f"a step before the trees failed ({kind}) on values of a sensitive feature") from None
 
 
-def _read(question: Question, model: TreeModel) -> TreeCells:
+def _read(problem: Problem, model: TreeModel) -> TreeCells:
     """Return the builder of cells if the classifier answers as they say."""
-    given = given_to(question, model)
-    builder = TreeCells(question, model, *given)
-    if not _agrees(question, builder, given[0]):
+    given = given_to(problem, model)
+    builder = TreeCells(problem, model, *given)
+    if not _agrees(problem, builder, given[0]):
         raise Unreadable(unlike("trees"))
     return builder
 
 
-def _agrees(question: Question, builder: TreeCells, given: Floats) -> bool:
+def _agrees(problem: Problem, builder: TreeCells, given: Floats) -> bool:
     """Tell whether the classifier answers as its trees, at the records, over the ranges and beside thresholds."""
     if builder.model.before.steps:
-        return _agrees_behind(question, builder, given)
+        return _agrees_behind(problem, builder, given)
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
         table = given[rows]
-        table[:, list(question.positions)] = np.column_stack(values)
+        table[:, list(problem.positions)] = np.column_stack(values)
         return builder.model.labels(table)
 
-    return answers_as_read(question, read, builder.sweep.edges)
+    return answers_as_read(problem, read, builder.sweep.edges)
 
 
-def _agrees_behind(question: Question, builder: TreeCells, given: Floats) -> bool:
+def _agrees_behind(problem: Problem, builder: TreeCells, given: Floats) -> bool:
     """Tell the same behind steps, and whether the located thresholds turn what all steps hand on as its trees do.
 
     An estimator at the end of the very steps is asked about what they hand on, which is prepared once for it and its
     trees; the whole classifier's own labels of the records are known already.
     """
-    model, (rows, values) = builder.model, probes(question, builder.sweep.edges)
-    moved = dict(zip(question.positions, values, strict=True))
-    handed = model.before.handed_on(question.records.take(rows, moved))
+    model, (rows, values) = builder.model, probes(problem, builder.sweep.edges)
+    moved = dict(zip(problem.positions, values, strict=True))
+    handed = model.before.handed_on(problem.records.take(rows, moved))
     seen, last = as_array(handed), slice(-2 * SPREAD, None)  # those over the ranges and beside thresholds
     if not builder.sweep.turns_as([own[last] for own in values], seen[last]):
         return False
-    estimator, steps = steps_of(question.classifier.inside)
+    estimator, steps = steps_of(problem.classifier.inside)
     behind = list(map(id, steps)) == list(map(id, model.before.steps))
-    labels = np.asarray(Predict(estimator)(handed)) if behind else question.ask(rows, values)
-    own = question.labels if question.answered is None else question.answered
+    labels = np.asarray(Predict(estimator)(handed)) if behind else problem.ask(rows, values)
+    own = problem.labels if problem.answered is None else problem.answered
     read, clear = (np.concatenate(both) for both in zip(model.labels(seen), model.labels(given), strict=True))
     return reading_agrees(np.concatenate([labels, own]), read, clear)
 
@@ -294,35 +294,35 @@ class CellTables(ByRecord):
     numbers_only = True
     reading, most_features = cells_for, MOST_FEATURES
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether boxes would not do as well: with more features they sum a small table, and need no large one."""
-        return len(question.features) <= FEW_FEATURES or self.read(question).model.decision is not None
+        return len(problem.features) <= FEW_FEATURES or self.read(problem).model.decision is not None
 
-    def explain(self, question: Question, m: int) -> str:
+    def explain(self, problem: Problem, m: int) -> str:
         """Say who sums the cells: the numbers are the same."""
-        summed = "loops compiled by numba" if self._fast(question) else "NumPy"
-        return f"{super().explain(question, m)}, summed by {summed}"
+        summed = "loops compiled by numba" if self._fast(problem) else "NumPy"
+        return f"{super().explain(problem, m)}, summed by {summed}"
 
-    def _fast(self, question: Question) -> bool:
-        builder = self.read(question)
-        swept = len(question.features) <= 2 and builder.model.decision is None
-        return swept and worth_compiling(len(question.records), len(builder.model.feature))
+    def _fast(self, problem: Problem) -> bool:
+        builder = self.read(problem)
+        swept = len(problem.features) <= 2 and builder.model.decision is None
+        return swept and worth_compiling(len(problem.records), len(builder.model.feature))
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield exact bounds for every record."""
-        (m, e, _), builder, fast = question.shape, self.read(question), self._fast(question)
-        swept = len(question.features) <= 2
-        laws, stays = LawsOverEpsilon(question), np.array([stays_in_range(row) for row in question.releases])
-        for step in question.pace.steps(len(question.left), BLOCK, "records"):
-            block, before = question.left[step], builder.queries
+        (m, e, _), builder, fast = problem.shape, self.read(problem), self._fast(problem)
+        swept = len(problem.features) <= 2
+        laws, stays = LawsOverEpsilon(problem), np.array([stays_in_range(row) for row in problem.releases])
+        for step in problem.pace.steps(len(problem.left), BLOCK, "records"):
+            block, before = problem.left[step], builder.queries
             built = builder.flips(block, fast) if swept else builder.of(block)
             if built is None:
                 yield None
                 return
             for record, cells in zip(block, built, strict=True):
-                labels = target_labels(question, record)
-                shares = (_of_flips if swept else _of_table)(question, laws, record, cells, labels)
-                inside = [within(f, edges) for f, edges in zip(question.features, cells.edges, strict=True)]
+                labels = target_labels(problem, record)
+                shares = (_of_flips if swept else _of_table)(problem, laws, record, cells, labels)
+                inside = [within(f, edges) for f, edges in zip(problem.features, cells.edges, strict=True)]
                 reached = cells.possible(inside)
                 bounds = []
                 for (share, error), label in zip(shares, labels, strict=True):
@@ -337,21 +337,21 @@ class CellTables(ByRecord):
 Shares = list[tuple[Floats, float]]
 
 
-def _listed(question: Question) -> list[int]:
+def _listed(problem: Problem) -> list[int]:
     """Return how many categories each feature has, whose masses are added one by one (`below`)."""
-    return [len(feature.categories or ()) for feature in question.features]
+    return [len(feature.categories or ()) for feature in problem.features]
 
 
-def _of_flips(question: Question, laws: LawsOverEpsilon, record: int, cells: Flips, labels: list[Any]) -> Shares:
-    masses = Masses.of(cells, laws, question.shape[0], question.unit[record], _listed(question))
+def _of_flips(problem: Problem, laws: LawsOverEpsilon, record: int, cells: Flips, labels: list[Any]) -> Shares:
+    masses = Masses.of(cells, laws, problem.shape[0], problem.unit[record], _listed(problem))
     return [masses.share(label) for label in labels]
 
 
-def _of_table(question: Question, laws: LawsOverEpsilon, record: int, cells: Cells, labels: list[Any]) -> Shares:
+def _of_table(problem: Problem, laws: LawsOverEpsilon, record: int, cells: Cells, labels: list[Any]) -> Shares:
     masses = [
-        np.concatenate([laws.masses(i, j, question.unit[record, j], edges) for i in range(question.shape[0])])
+        np.concatenate([laws.masses(i, j, problem.unit[record, j], edges) for i in range(problem.shape[0])])
         for j, edges in enumerate(cells.edges)
     ]
-    sides = zip(cells.edges, _listed(question), strict=True)
+    sides = zip(cells.edges, _listed(problem), strict=True)
     error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in sides))
     return [(share, error) for share in agreement(cells.table, labels, masses)]

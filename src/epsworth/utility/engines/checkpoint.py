@@ -55,7 +55,7 @@ class Checkpoint:
     ----------
     path : path
         Made where it is not there; a folder with other files is refused, and one of another question.
-    question : mapping
+    problem : mapping
         What must be the same, by the words of a refusal (`digests.described`).
     records, size : int
         How many there are, and how many make a piece: where the folder is there, it is what it says.
@@ -74,7 +74,7 @@ class Checkpoint:
     def __init__(
         self,
         path: str | Path,
-        question: Mapping[str, str],
+        problem: Mapping[str, str],
         records: int,
         size: int,
         rng: np.random.Generator,
@@ -83,12 +83,12 @@ class Checkpoint:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path, self.clock, self.written = check_folder(path), clock, clock()
-        head: dict[str, Any] = {"format": FORMAT, "note": FACE, "question": dict(question), "records": records}
+        head: dict[str, Any] = {"format": FORMAT, "note": FACE, "problem": dict(problem), "records": records}
         head |= {"seeds": drawn_seeds(rng), "size": size, "average_first": average_first}
         if (self.path / HEAD).exists():
             head = read_head(self.path)
             with reading(self.path / HEAD, "checkpoint"):
-                check_same_question(head["question"], question)
+                check_same_question(head["question"], problem)
         else:
             self.path.mkdir(mode=0o700, exist_ok=True)
             with replacing(self.path / HEAD, OWNER_ONLY) as temporary:

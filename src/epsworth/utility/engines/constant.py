@@ -9,12 +9,12 @@ import numpy as np
 from epsworth.bounds import Interval
 from epsworth.classifiers.reading import library_class, steps_of
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 
-def knows_one_label(question: Question) -> bool:
+def knows_one_label(problem: Problem) -> bool:
     """Tell whether a model of the library, which answers itself, can give one label only."""
-    model, classes = question.classifier.inside, question.classifier.classes
+    model, classes = problem.classifier.inside, problem.classifier.classes
     if model is None or classes is None:
         return False
     last, _ = steps_of(model)
@@ -28,12 +28,12 @@ class Constant(ByRecord):
     name, reason = "constant", "the classifier gives one label only"
     reading = knows_one_label
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse whoever may give another label."""
-        return None if self.read(question) else "the classifier may give more than one label"
+        return None if self.read(problem) else "the classifier may give more than one label"
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield 1 for the label, and 0 for any other."""
-        own, other = (Interval(*np.full((2, *question.shape[:2]), value)) for value in (1.0, 0.0))
-        for record, labels in records_of(question):
+        own, other = (Interval(*np.full((2, *problem.shape[:2]), value)) for value in (1.0, 0.0))
+        for record, labels in records_of(problem):
             yield RecordResult(record, [own, other][: len(labels)], 1)

@@ -24,7 +24,7 @@ from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.record import RecordRelease
 from epsworth.rounding import UNIT, down, up
 from epsworth.space import Feature
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 SMALLEST = float(np.finfo(float).tiny)
 
@@ -152,11 +152,11 @@ def _rising(feature: Feature, points: int) -> tuple[Floats, NDArray[np.intp] | N
 class LawsOverEpsilon:
     """The laws of every mechanism at one true value, for all epsilons at once, shape ``(epsilons,)``."""
 
-    def __init__(self, question: Question) -> None:
-        self.features = question.features
+    def __init__(self, problem: Problem) -> None:
+        self.features = problem.features
         self.stacks = [
-            [stack([release.mechanisms[j] for release in row]) for j in range(len(question.features))]
-            for row in question.releases
+            [stack([release.mechanisms[j] for release in row]) for j in range(len(problem.features))]
+            for row in problem.releases
         ]
 
     def below(self, m: int, j: int, x: float, values: Floats) -> Floats:

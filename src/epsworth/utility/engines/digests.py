@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 PROBES = 512  # answers over the ranges by which a classifier is known again
 EDGES = np.linspace(-0.5, 1.5, 33)  # of released values, and
@@ -27,33 +27,33 @@ NUMBERS = frozenset(
 ROWS = 4_096  # of a column of objects that become a text at once
 
 
-def described(question: Question, **settings: object) -> dict[str, str]:
+def described(problem: Problem, **settings: object) -> dict[str, str]:
     """Say what a question is, by the words of a refusal: by digests where there is much to say, or data."""
-    labels_text([set(question.labels.tolist())])  # refused now, or never
-    columns = [question.records.column(p) for p in range(len(question.records.names))]
+    labels_text([set(problem.labels.tolist())])  # refused now, or never
+    columns = [problem.records.column(p) for p in range(len(problem.records.names))]
     rng = np.random.default_rng(0)
-    rows = rng.integers(len(question.records), size=PROBES)
-    values = [feature.from_unit(rng.uniform(size=PROBES)) for feature in question.features]
+    rows = rng.integers(len(problem.records), size=PROBES)
+    values = [feature.from_unit(rng.uniform(size=PROBES)) for feature in problem.features]
     return {
         "version of epsworth": version("epsworth"),
-        "records": digest(question.records.names, *columns),
-        "true values of the records": digest(question.unit),  # gaps and outliers as a policy reads them
-        "labels of the records": digest(question.labels),
-        "true labels": digest(question.y),
-        "the model": digest_of_model(question.classifier.inside),
-        "answers of the classifier": digest(question.ask(rows, values)),
-        "sensitive features": ", ".join(feature.name for feature in question.features),
-        "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in question.features]),
-        "mechanisms": ", ".join(question.names),
-        "epsilons": ", ".join(f"{epsilon!r}" for epsilon in question.epsilons.tolist()),
-        "laws of what is released": digest(_laws(question)),
+        "records": digest(problem.records.names, *columns),
+        "true values of the records": digest(problem.unit),  # gaps and outliers as a policy reads them
+        "labels of the records": digest(problem.labels),
+        "true labels": digest(problem.y),
+        "the model": digest_of_model(problem.classifier.inside),
+        "answers of the classifier": digest(problem.ask(rows, values)),
+        "sensitive features": ", ".join(feature.name for feature in problem.features),
+        "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in problem.features]),
+        "mechanisms": ", ".join(problem.names),
+        "epsilons": ", ".join(f"{epsilon!r}" for epsilon in problem.epsilons.tolist()),
+        "laws of what is released": digest(_laws(problem)),
     } | {name: f"{value}" for name, value in settings.items()}
 
 
-def _laws(question: Question) -> list[Any]:
+def _laws(problem: Problem) -> list[Any]:
     """Return masses of every law at a few true values, and what else a release is."""
     masses: list[Any] = []
-    for release in (release for row in question.releases for release in row):
+    for release in (release for row in problem.releases for release in row):
         laws = [mechanism.law(PLACES[:, np.newaxis]) for mechanism in release.mechanisms]
         masses.append([np.round(law.mass(-np.inf, EDGES), DIGITS).tolist() for law in laws])
         masses.append([repr(release.guarantee), float(release.reveal)])

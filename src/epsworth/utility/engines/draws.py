@@ -15,7 +15,7 @@ from epsworth.bounds import Interval, Look
 from epsworth.records import Indices
 from epsworth.utility.engines.digests import labels_of, labels_text
 from epsworth.utility.engines.engine import Counts, Progress, Settings
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 KEPT = 8_192  # rows of a task of a run that is kept: what is lost of it at most, with the step that was stopped
 
@@ -46,20 +46,20 @@ Sink = Callable[[Task, NDArray[np.bool_], NDArray[np.bool_]], None]
 class Sampler:
     """Draws, asks and counts; knows nothing about confidence."""
 
-    def __init__(self, question: Question, settings: Settings) -> None:
-        self.question, self.settings = question, settings
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self.problem, self.settings = problem, settings
         self.batch = min(settings.batch, KEPT) if settings.state.active else settings.batch
         self.queries = 0
-        self.seen: list[set[Any]] = [{label} for label in question.labels.tolist()]
+        self.seen: list[set[Any]] = [{label} for label in problem.labels.tolist()]
 
     def perturbed(self, m: int, e: int, rows: Indices, u: Floats) -> Task:
         """Turn uniforms, shape ``(*rows.shape, .., sensitive)``, into perturbed copies of ``rows``."""
-        question = self.question
-        x = question.unit[rows].reshape(*rows.shape, *(1,) * (u.ndim - 1 - rows.ndim), -1)
+        problem = self.problem
+        x = problem.unit[rows].reshape(*rows.shape, *(1,) * (u.ndim - 1 - rows.ndim), -1)
         values, inside = [], np.ones(u[..., 0].size, dtype=bool)
-        for j, mechanism in enumerate(question.releases[m][e].mechanisms):
+        for j, mechanism in enumerate(problem.releases[m][e].mechanisms):
             unit = mechanism.law(x[..., j]).from_uniform(u[..., j]).ravel()
-            values.append(question.features[j].from_unit(unit, points=mechanism.points))
+            values.append(problem.features[j].from_unit(unit, points=mechanism.points))
             if mechanism.output == "real line":
                 inside &= (unit >= 0) & (unit <= 1)
         return Task(m, e, rows, inside.size // rows.size, values, inside)
@@ -81,7 +81,7 @@ class Sampler:
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)
-            if sum(t.size for t in waiting) >= self.question.pace.size(self.settings.batch):
+            if sum(t.size for t in waiting) >= self.problem.pace.size(self.settings.batch):
                 self._ask(waiting, sink, answered)
                 after(len(waiting))
                 waiting = []
@@ -90,12 +90,12 @@ class Sampler:
             after(len(waiting))
 
     def _ask(self, tasks: list[Task], sink: Sink, answered: Callable[[int], None]) -> None:
-        question = self.question
+        problem = self.problem
         rows = np.concatenate([np.repeat(t.records, t.copies) for t in tasks])
-        values = [np.concatenate([t.values[j] for t in tasks]) for j in range(len(question.features))]
-        labels = question.ask(rows, values, answered)
-        agree = labels == question.labels[rows]
-        right = agree if question.y is None else labels == question.y[rows]
+        values = [np.concatenate([t.values[j] for t in tasks]) for j in range(len(problem.features))]
+        labels = problem.ask(rows, values, answered)
+        agree = labels == problem.labels[rows]
+        right = agree if problem.y is None else labels == problem.y[rows]
         self._remember(rows, labels, ~agree & np.concatenate([t.inside for t in tasks]))
         start = 0
         for task in tasks:

@@ -1,7 +1,7 @@
 """The protocol of engines, what they are asked with and what they return, and the one loop over records and labels.
 
 An engine is one class in one file and one line in `table.ENGINES`.  It says for which mechanisms of a question it
-can answer, and bounds them; whatever it reads of the classifier it gets by `Question.read`, once per question.
+can answer, and bounds them; whatever it reads of the classifier it gets by `Problem.read`, once per question.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from epsworth.classifiers.reading import Unsupported
 from epsworth.utility.engines.categories import ByCategory, by_category
 from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
 from epsworth.utility.pace import Stopped
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 BATCH = 65_536  # rows per query: bounds memory, amortises the classifier's overhead
 
@@ -138,55 +138,55 @@ class Engine(ABC):
     can_fall_back: ClassVar[bool] = False
     brackets: ClassVar[bool] = False
     perturbs_label: ClassVar[bool] = False
-    reading: ClassVar[Callable[[Question], Any] | None] = None
+    reading: ClassVar[Callable[[Problem], Any] | None] = None
     multiplies: ClassVar[bool] = True
     most_features: ClassVar[float] = math.inf
     remedy: ClassVar[str] = "use method='auto'"
 
-    def supports(self, question: Question, m: int) -> str | None:
+    def supports(self, problem: Problem, m: int) -> str | None:
         """Return why the engine cannot answer for mechanism ``m`` of a question; None where it can."""
-        if bool(question.releases[m][0].mechanisms) == self.perturbs_label:
+        if bool(problem.releases[m][0].mechanisms) == self.perturbs_label:
             return "it perturbs features, not the label" if self.perturbs_label else "the label itself is randomised"
         try:
-            self.read(question)
+            self.read(problem)
         except Unsupported as why:
             return str(why)
-        if len(question.features) > self.most_features:
+        if len(problem.features) > self.most_features:
             return f"there are more than {self.most_features} sensitive features"
-        return self.unsupported_reason(question, m)
+        return self.unsupported_reason(problem, m)
 
-    def read(self, question: Question) -> Any:
+    def read(self, problem: Problem) -> Any:
         """Return what is read of a question's classifier: once, for all engines of that reading."""
         reading = type(self).reading
-        return None if reading is None else question.read(reading)
+        return None if reading is None else problem.read(reading)
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Return what else keeps the engine from a mechanism; None: nothing."""
         return None
 
-    def reduced(self, question: Question, m: int) -> Question:
+    def reduced(self, problem: Problem, m: int) -> Problem:
         """Return what the engine is in fact asked about mechanism ``m``, which it supports."""
-        return question
+        return problem
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether ``auto`` should take a mechanism that is supported."""
         return True
 
-    def explain(self, question: Question, m: int) -> str:
+    def explain(self, problem: Problem, m: int) -> str:
         """Say in a note why this engine answers."""
-        count = len(question.features)
+        count = len(problem.features)
         return self.reason.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
 
-    def group_key(self, question: Question, m: int) -> Hashable:
+    def group_key(self, problem: Problem, m: int) -> Hashable:
         """Return a key: mechanisms of one key are bounded in one run."""
         return None
 
-    def by_record(self, question: Question, settings: Settings) -> bool:
+    def by_record(self, problem: Problem, settings: Settings) -> bool:
         """Tell whether it answers record by record, so that some of them can be asked about by themselves."""
         return False
 
     @abstractmethod
-    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult | None:
         """Bound every mechanism of a question, each of which is supported."""
 
 
@@ -201,61 +201,61 @@ class ByRecord(Engine):
 
     numbers_only: ClassVar[bool] = False
 
-    def by_record(self, question: Question, settings: Settings) -> bool:
+    def by_record(self, problem: Problem, settings: Settings) -> bool:
         """Tell that it does."""
         return True
 
-    def supports(self, question: Question, m: int) -> str | None:
+    def supports(self, problem: Problem, m: int) -> str | None:
         """Return why the engine cannot answer, not even once per combination of categories."""
-        why = super().supports(question, m)
+        why = super().supports(problem, m)
         try:
-            parts = question.read(by_category) if why is not None and self.numbers_only else None
+            parts = problem.read(by_category) if why is not None and self.numbers_only else None
         except Unsupported as many:
             return str(many)
-        return why if parts is None else super().supports(parts.about(question), m)
+        return why if parts is None else super().supports(parts.about(problem), m)
 
-    def reduced(self, question: Question, m: int) -> Question:
+    def reduced(self, problem: Problem, m: int) -> Problem:
         """Return the question about the numbers alone where the engine cannot take categories with them."""
-        if super().supports(question, m) is None:
-            return question
-        parts = question.read(by_category)
+        if super().supports(problem, m) is None:
+            return problem
+        parts = problem.read(by_category)
         assert isinstance(parts, ByCategory)
-        return parts.about(question)
+        return parts.about(problem)
 
     @abstractmethod
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield what is found for every record, in any order; None hands all mechanisms over to sampling."""
 
-    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult | None:
         """Put what is found into one answer; that about combinations of categories is mixed."""
-        if all(self.reduced(question, m) is question for m in range(len(question.names))):
-            return self._bounded(question, settings)
-        parts = question.read(by_category)
+        if all(self.reduced(problem, m) is problem for m in range(len(problem.names))):
+            return self._bounded(problem, settings)
+        parts = problem.read(by_category)
         assert isinstance(parts, ByCategory)
-        rows = range(len(parts.asked.records))[question.left.start * parts.combinations :]
-        rows = rows[: len(question.left) * parts.combinations]
-        numbers = replace(parts.about(question), pace=question.pace, start=rows.start, stop=rows.stop)
+        rows = range(len(parts.asked.records))[problem.left.start * parts.combinations :]
+        rows = rows[: len(problem.left) * parts.combinations]
+        numbers = replace(parts.about(problem), pace=problem.pace, start=rows.start, stop=rows.stop)
         answer = self._bounded(numbers, replace(settings, follow=ignore))  # of rows that are no records
         if answer is None:
             return None
         return EngineResult(
-            parts.mixed(question, answer.stability),
-            None if answer.accuracy is None else parts.mixed(question, answer.accuracy),
-            parts.possible(question, answer.labels_possible),
-            answer.queries + len(question.left) * parts.combinations,
+            parts.mixed(problem, answer.stability),
+            None if answer.accuracy is None else parts.mixed(problem, answer.accuracy),
+            parts.possible(problem, answer.labels_possible),
+            answer.queries + len(problem.left) * parts.combinations,
             answer.spent,
             None if answer.open is None else parts.some(answer.open),
         )
 
-    def _bounded(self, question: Question, settings: Settings) -> EngineResult | None:
-        m, n = len(question.names), len(question.left)
-        log = RecordLog.of(question, settings)
+    def _bounded(self, problem: Problem, settings: Settings) -> EngineResult | None:
+        m, n = len(problem.names), len(problem.left)
+        log = RecordLog.of(problem, settings)
         bounds = [Bounds(lower, upper) for lower, upper in log.sides]
         settings.follow(lambda: bounds[0])
         try:
             if log.done < n:
-                question.pace.check()
-            rest = replace(question, start=question.start + log.start)
+                problem.pace.check()
+            rest = replace(problem, start=problem.start + log.start)
             left = self.record_results(rest, settings) if log.done < n else iter(())
             for one in left:
                 if one is None:
@@ -264,12 +264,12 @@ class ByRecord(Engine):
                 settings.progress(log.done / n)
                 if log.done == n:
                     break
-                question.pace.check()
+                problem.pace.check()
         except Stopped:
             pass
         open_ = None if log.done == n else np.repeat([~log.known], m, axis=0)
         return EngineResult(
-            bounds[0], None if question.y is None else bounds[1], log.possible, log.queries, log.spent, open_
+            bounds[0], None if problem.y is None else bounds[1], log.possible, log.queries, log.spent, open_
         )
 
 
@@ -304,19 +304,19 @@ class RecordLog:
         The first record that is not finished; ``done`` are.
     """
 
-    def __init__(self, question: Question, settings: Settings) -> None:
-        (m, e, _), n, self.first_asked = question.shape, len(question.left), question.start
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        (m, e, _), n, self.first_asked = problem.shape, len(problem.left), problem.start
         self.settings, self.before = settings, settings.risk.spent
-        self.sides = np.zeros((quantities(question), 2, m, e, n))
+        self.sides = np.zeros((quantities(problem), 2, m, e, n))
         self.sides[:, 1] = 1.0
         self.known, self.possible = np.zeros(n, dtype=bool), np.ones(n, dtype=np.int64)
         self.start = self.first = self.done = self.queries = 0
         self.spent = Fraction(0)
 
     @classmethod
-    def of(cls, question: Question, settings: Settings) -> RecordLog:
+    def of(cls, problem: Problem, settings: Settings) -> RecordLog:
         """Return what an earlier run kept, or nothing yet."""
-        log = cls(question, settings)
+        log = cls(problem, settings)
         state = settings.state.load(sides=log.sides, possible=log.possible, start=0, queries=0, spent="")
         if state is not None:
             log.start, log.queries = int(state["start"]), int(state["queries"])
@@ -347,18 +347,18 @@ class RecordLog:
             )  # fmt: skip
 
 
-def target_labels(question: Question, record: int) -> list[Any]:
+def target_labels(problem: Problem, record: int) -> list[Any]:
     """Return the labels whose probability is asked for: the record's own, and its true one where that is another."""
-    own = question.labels[record]
-    return [own] if question.y is None or question.y[record] == own else [own, question.y[record]]
+    own = problem.labels[record]
+    return [own] if problem.y is None or problem.y[record] == own else [own, problem.y[record]]
 
 
-def quantities(question: Question) -> int:
+def quantities(problem: Problem) -> int:
     """Return how many quantities are asked for: stability, and accuracy where there is y."""
-    return 1 if question.y is None else 2
+    return 1 if problem.y is None else 2
 
 
-def records_of(question: Question) -> Iterator[tuple[int, list[Any]]]:
+def records_of(problem: Problem) -> Iterator[tuple[int, list[Any]]]:
     """Yield every record that is asked about here with its `target_labels`."""
-    for record in question.left:
-        yield record, target_labels(question, record)
+    for record in problem.left:
+        yield record, target_labels(problem, record)

@@ -9,7 +9,7 @@ import numpy as np
 from epsworth.guarantees import ceiling
 from epsworth.utility.engines.contraction import mass_error, outward
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 
 class Label(ByRecord):
@@ -19,19 +19,19 @@ class Label(ByRecord):
     perturbs_label = True
     remedy = "give a fitted estimator, or Classifier(..., classes=...)"
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse classifiers whose labels nobody knows."""
-        return "label_rr needs to know all labels" if question.classifier.classes is None else None
+        return "label_rr needs to know all labels" if problem.classifier.classes is None else None
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield exact bounds."""
-        classes = question.classifier.classes or ()
-        totals = [[release.guarantee.epsilon for release in row] for row in question.releases]
+        classes = problem.classifier.classes or ()
+        totals = [[release.guarantee.epsilon for release in row] for row in problem.releases]
         kept = np.array([[ceiling(total, len(classes)) for total in row] for row in totals])
         if len(classes) > 1:
             kept = np.minimum(kept, np.nextafter(1, 0))  # never quite 1, whatever a double holds
         shares = kept, (1 - kept) / max(len(classes) - 1, 1), 0 * kept
         own, other, none = (outward(share, mass_error(2)) for share in shares)
-        for record, labels in records_of(question):
+        for record, labels in records_of(problem):
             others = [other if label in classes else none for label in labels[1:]]
             yield RecordResult(record, [own, *others], len(classes))

@@ -25,7 +25,7 @@ from epsworth.utility.engines.contraction import stays_in_range
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most, unclipped_works
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
 REACH = 1e6  # of scores among which the change of a label is looked for
@@ -124,48 +124,48 @@ def settled(comparisons: Sequence[Comparison], slack: float) -> float | None:
     return 1.0 if kept else None
 
 
-def linear_for(question: Question) -> LinearModel:
+def linear_for(problem: Problem) -> LinearModel:
     """Return the question's linear model, or why there is none."""
-    model = question.classifier.inside
-    read = _of_graph(question, model) if is_onnx(model) else _of_model(question, model)
+    model = problem.classifier.inside
+    read = _of_graph(problem, model) if is_onnx(model) else _of_model(problem, model)
     if not all(np.isfinite(part).all() for part in (read.weights, read.constants, read.sizes)):
         raise Unreadable("its coefficients, or the scores of a record, are not finite numbers")
-    if not _agrees(question, read):
+    if not _agrees(problem, read):
         raise Unsupported(unlike("coefficients"))
     return read
 
 
-def _of_model(question: Question, model: Any) -> LinearModel:
+def _of_model(problem: Problem, model: Any) -> LinearModel:
     """Read a model of scikit-learn."""
     if model is None:
         raise Unsupported(NOT_LINEAR)
     try:
-        scores = question.classifier.structure.linear
+        scores = problem.classifier.structure.linear
     except Unsupported as why:
         raise (Unreadable(str(why)) if kind_behind(model) in LINEAR else Unsupported(NOT_LINEAR)) from None
     if not all(one.kind in LINEAR and hasattr(one.estimator, "coef_") for one in scores.members or (scores,)):
         raise Unsupported(NOT_LINEAR)
-    if any(feature.categories is not None for feature in question.features):
+    if any(feature.categories is not None for feature in problem.features):
         raise Unsupported("a sensitive feature is categorical")
     try:
-        return _read(question, model, scores)
+        return _read(problem, model, scores)
     except Unsupported as why:
         raise Unreadable(str(why)) from None
 
 
-def _of_graph(question: Question, model: Any) -> LinearModel:
+def _of_graph(problem: Problem, model: Any) -> LinearModel:
     """Read the linear layer of an ONNX model, which computes in single precision."""
-    network, _ = question.classifier.structure.network
+    network, _ = problem.classifier.structure.network
     if network.activations:
         raise Unsupported("the ONNX model is not linear")
-    if any(feature.categories is not None for feature in question.features):
+    if any(feature.categories is not None for feature in problem.features):
         raise Unsupported("a sensitive feature is categorical")
-    if not all(map(stays_in_range, question.releases)):
+    if not all(map(stays_in_range, problem.releases)):
         raise Unsupported("an output leaves the declared range, where single precision is not bounded")
     layer = network.affine[0]
-    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
+    lower, upper = (np.array([getattr(f, end) for f in problem.features]) for end in ("lower", "upper"))
     try:
-        view = column_view(model, [], question.records, question.positions, lower)
+        view = column_view(model, [], problem.records, problem.positions, lower)
     except Unsupported as why:
         raise Unreadable(str(why)) from None
     reach = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
@@ -180,9 +180,9 @@ def _of_graph(question: Question, model: Any) -> LinearModel:
     )  # fmt: skip
 
 
-def _agrees(question: Question, model: LinearModel) -> bool:
+def _agrees(problem: Problem, model: LinearModel) -> bool:
     """Check the reading against the classifier."""
-    ends = [(f.lower, f.upper) for f in question.features]
+    ends = [(f.lower, f.upper) for f in problem.features]
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
         unit = np.column_stack([(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)])
@@ -191,18 +191,18 @@ def _agrees(question: Question, model: LinearModel) -> bool:
         terms = model.sizes[rows] + np.abs(scores).max(axis=1) + (np.abs(unit) @ np.abs(model.weights).T).max(axis=1)
         return model.classes[places], lead > 2 * MARGIN * terms  # theirs, and ours
 
-    return answers_as_read(question, read)
+    return answers_as_read(problem, read)
 
 
-def _read(question: Question, model: Any, scores: Scored) -> LinearModel:
+def _read(problem: Problem, model: Any, scores: Scored) -> LinearModel:
     """Fold steps and ranges into the coefficients; no difference of scores, in which public terms cancel, is read."""
-    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
+    lower, upper = (np.array([getattr(f, end) for f in problem.features]) for end in ("lower", "upper"))
     view, before, additions = None, list[Any](), 0
     weights, terms = list[Floats](), list[Floats]()
     for one in scores.members or (scores,):
         steps = [*scores.steps, *one.steps] if scores.members else scores.steps
         if view is None or list(map(id, steps)) != list(map(id, before)):
-            view, before = column_view(model, steps, question.records, question.positions, lower), steps
+            view, before = column_view(model, steps, problem.records, problem.positions, lower), steps
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
         seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
         intercept = np.atleast_1d(np.asarray(one.estimator.intercept_, dtype=np.float64))
@@ -211,11 +211,11 @@ def _read(question: Question, model: Any, scores: Scored) -> LinearModel:
         additions = max(additions, view.width + view.additions)
     assert isinstance(view, ColumnView)
     sizes = np.max(terms, axis=0) * max(1.0, additions / MARGIN_FEATURES)
-    everything = np.arange(len(question.records))
-    base = dict(zip(question.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
+    everything = np.arange(len(problem.records))
+    base = dict(zip(problem.positions, np.broadcast_to(lower, (len(everything), len(lower))).T, strict=True))
     with ignoring_names():
         if scores.rule is None:
-            constants = _columns(model.decision_function(question.records.take(everything, base)))
+            constants = _columns(model.decision_function(problem.records.take(everything, base)))
         else:
             constants = _columns(scores.estimator.decision_function(view.base))  # calibration answers no scores
     read = LinearModel(
@@ -283,24 +283,24 @@ class Brackets(ByRecord):
         """Bound how often all comparisons are won, as narrowly as the tolerance; ``(epsilons,)``."""
 
     @abstractmethod
-    def possible(self, question: Question, model: LinearModel) -> Sequence[int]:
+    def possible(self, problem: Problem, model: LinearModel) -> Sequence[int]:
         """Return how many labels can occur within the ranges, per record that is asked about."""
 
     def slack(self, model: LinearModel, record: int, laws: list[Law]) -> float:
         """Bound how far the constants of a record's comparisons may be off."""
         return model.slack(record)
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield deterministic bounds."""
-        model = self.read(question)
+        model = self.read(problem)
 
         def keeps(record: int, label: Any, laws: list[Law]) -> Interval:
             slack = self.slack(model, record, laws)
             return self.keeps(laws, model.comparisons(record, label), slack, settings.tolerance)
 
-        possible = self.possible(question, model)
-        for record, bounds in bracketed(question, model.known, keeps):
-            yield RecordResult(record, bounds, possible[record - question.start], 1)
+        possible = self.possible(problem, model)
+        for record, bounds in bracketed(problem, model.known, keeps):
+            yield RecordResult(record, bounds, possible[record - problem.start], 1)
 
 
 class Lattice(Brackets):
@@ -308,19 +308,19 @@ class Lattice(Brackets):
 
     name, reason = "lattice", "a linear model, whose scores are sums"
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse noise that leaves the range, unless all features carry the same kind of it."""
-        if stays_in_range(question.releases[m]):
+        if stays_in_range(problem.releases[m]):
             return None
-        weights = self.read(question).weights
-        kinds = {(x.output, type(x).__name__) for release in question.releases[m] for x in release.mechanisms}
+        weights = self.read(problem).weights
+        kinds = {(x.output, type(x).__name__) for release in problem.releases[m] for x in release.mechanisms}
         alone = len(weights) == 1 and unclipped_works(weights[0])
         works = kinds == {("real line", "Gaussian")} or (kinds == {("real line", "Laplace")} and alone)
         return None if works else "its outputs leave the declared range"
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether there are two classes: of more, sums only give a union bound."""
-        return len(self.read(question).weights) == 1
+        return len(self.read(problem).weights) == 1
 
     def slack(self, model: LinearModel, record: int, laws: list[Law]) -> float:
         """Bound the one score of two classes by counted units; else, or where values leave the range, with room."""
@@ -331,7 +331,7 @@ class Lattice(Brackets):
         """Bound each comparison by itself."""
         return by_pairs(laws, comparisons, slack, tolerance)
 
-    def possible(self, question: Question, model: LinearModel) -> list[int]:
+    def possible(self, problem: Problem, model: LinearModel) -> list[int]:
         """Return 2 where the label can be lost: exact for two classes, a lower bound for more."""
-        own = [model.comparisons(record, question.labels[record]) for record in question.left]
+        own = [model.comparisons(record, problem.labels[record]) for record in problem.left]
         return [1 + any(one.can_be_lost for one in comparisons) for comparisons in own]

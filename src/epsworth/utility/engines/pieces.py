@@ -30,8 +30,8 @@ from epsworth.utility.engines.checkpoint import Checkpoint, CheckpointState, pie
 from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, ignore, quantities
 from epsworth.utility.engines.results import revealing, with_coin
 from epsworth.utility.pace import Stopped
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 SCALE = 53  # bits of a bound that are counted
 LOW = 26  # of them are summed apart, so that 2^35 records fit
@@ -162,7 +162,7 @@ class Piece:
     """
 
     engine: Engine
-    question: Question
+    problem: Problem
     miss: Fraction
     options: dict[str, Any]
 
@@ -173,7 +173,7 @@ class Piece:
     def __call__(self, piece: range) -> EngineResult | None:
         """Return the answer about some records; what it spent is told with it."""
         settings = self.settings(piece)
-        result = self.engine.bound(replace(self.question, start=piece.start, stop=piece.stop), settings)
+        result = self.engine.bound(replace(self.problem, start=piece.start, stop=piece.stop), settings)
         return None if result is None else replace(result, spent=result.spent + settings.risk.spent)
 
 
@@ -186,7 +186,7 @@ class LocalPiece(Piece):
 
     def settings(self, piece: range) -> Settings:
         """Return the settings for some records, whose bounds are shown among those of all."""
-        n, run = len(self.question.records), self.run
+        n, run = len(self.problem.records), self.run
 
         def progress(share: float) -> None:
             run.progress((piece.start + share * len(piece)) / n)
@@ -198,17 +198,17 @@ class LocalPiece(Piece):
         return replace(run, risk=Risk(self.miss), progress=progress, follow=follow, state=state)
 
 
-def bounded(engine: Engine, question: Question, settings: Settings, work: Work, number: int) -> EngineResult | None:
+def bounded(engine: Engine, problem: Problem, settings: Settings, work: Work, number: int) -> EngineResult | None:
     """Let an engine bound a question, in pieces where the work is cut; ``number`` is that of the part."""
     cut = work.checkpoint is not None or not alone(work.n_jobs)
-    if not (cut and engine.by_record(question, settings)):
+    if not (cut and engine.by_record(problem, settings)):
         with one_thread() if engine.multiplies else nullcontext():
-            return engine.bound(question, settings)
-    settings, n, checkpoint = settings.seeded(), len(question.records), work.checkpoint
-    sink = Filed(question) if work.filed else Gathered(question)
+            return engine.bound(problem, settings)
+    settings, n, checkpoint = settings.seeded(), len(problem.records), work.checkpoint
+    sink = Filed(problem) if work.filed else Gathered(problem)
     settings.follow(sink.bounds)
     size = piece_size(n, work.n_jobs) if checkpoint is None else checkpoint.size
-    with closing(_results(engine, question, settings, work, number, sink, batches_of(n, size))) as results:
+    with closing(_results(engine, problem, settings, work, number, sink, batches_of(n, size))) as results:
         for piece, result in results:
             if result is None:
                 return None
@@ -218,12 +218,12 @@ def bounded(engine: Engine, question: Question, settings: Settings, work: Work, 
 
 
 def _results(
-    engine: Engine, question: Question, settings: Settings, work: Work, number: int, sink: Gathered | Filed,
+    engine: Engine, problem: Problem, settings: Settings, work: Work, number: int, sink: Gathered | Filed,
     pieces: list[range],
 ) -> Generator[tuple[range, EngineResult | None], None, None]:  # fmt: skip
     """Yield pieces in order, those that an earlier run has done among them, until the run must end."""
-    pace, checkpoint, here = question.pace, work.checkpoint, alone(work.n_jobs)
-    (m, e, _), with_accuracy = question.shape, question.y is not None
+    pace, checkpoint, here = problem.pace, work.checkpoint, alone(work.n_jobs)
+    (m, e, _), with_accuracy = problem.shape, problem.y is not None
 
     def check() -> None:
         try:
@@ -234,9 +234,9 @@ def _results(
 
     done = set[range]() if checkpoint is None else {piece for piece in pieces if checkpoint.has(number, piece)}
     options = {name: getattr(settings, name) for name in ("tolerance", "at_least", "batch", "seeds")}
-    doing = Piece(engine, question, settings.risk.each, options)
+    doing = Piece(engine, problem, settings.risk.each, options)
     if here:
-        doing = LocalPiece(engine, question, settings.risk.each, options, settings, sink)
+        doing = LocalPiece(engine, problem, settings.risk.each, options, settings, sink)
     ready = in_order(doing, [piece for piece in pieces if piece not in done], n_jobs=work.n_jobs, idle=check)
     try:
         for piece in pieces:
@@ -260,9 +260,9 @@ def _results(
 class Gathered:
     """Where pieces are put together: all records' bounds in arrays."""
 
-    def __init__(self, question: Question) -> None:
-        m, e, n = question.shape
-        self.sides = np.zeros((quantities(question), 2, m, e, n))
+    def __init__(self, problem: Problem) -> None:
+        m, e, n = problem.shape
+        self.sides = np.zeros((quantities(problem), 2, m, e, n))
         self.sides[:, 1] = 1.0
         self.possible: Counts = np.ones(n, dtype=np.int64)
         self.open: Bools = np.ones((m, n), dtype=bool)
@@ -295,9 +295,9 @@ class Gathered:
 class Filed:
     """Where pieces are put together: nothing but the average, as the bounds of the records stay in their files."""
 
-    def __init__(self, question: Question) -> None:
-        m, e, n = question.shape
-        self.reveal, self.raw = revealing(question), np.ones(n)
+    def __init__(self, problem: Problem) -> None:
+        m, e, n = problem.shape
+        self.reveal, self.raw = revealing(problem), np.ones(n)
         self.shape, self.records, self.totals = (m, e, 0), n, Totals((m, e))
         self.queries, self.spent = 0, Fraction(0)
 

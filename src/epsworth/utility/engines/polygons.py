@@ -22,7 +22,7 @@ from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import mass_error, widened
 from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel
 from epsworth.utility.engines.sums import MARGIN
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 FIRST_SLABS, MOST_SLABS = 2**9, 2**15
 BLOCK = 512  # records whose polygons are measured together
@@ -157,9 +157,9 @@ def _edges(law: Law, steps: int) -> Floats:
     return np.sort(np.concatenate([at, atoms, np.nextafter(atoms, -np.inf)], axis=1), axis=1)
 
 
-def _possible(question: Question, model: LinearModel) -> NDArray[np.int64]:
+def _possible(problem: Problem, model: LinearModel) -> NDArray[np.int64]:
     """Return how many labels win on some area within the ranges, per record that is asked about."""
-    at = np.arange(len(question.records))[question.left]
+    at = np.arange(len(problem.records))[problem.left]
     weights, constants, sizes = model.weights, model.constants[at], model.sizes[at]
     if len(weights) == 1:  # the score of one class over another whose own is zero
         weights, constants = np.concatenate([0 * weights, weights]), np.concatenate([0 * constants, constants], axis=1)
@@ -190,6 +190,6 @@ class Polygons(Brackets):
         margin = slack + _margin(planes, 0.0)
         return _of_part([law if law.shape else law[np.newaxis] for law in laws], planes, margin, tolerance)
 
-    def possible(self, question: Question, model: LinearModel) -> list[int]:
+    def possible(self, problem: Problem, model: LinearModel) -> list[int]:
         """Return how many labels win on some area."""
-        return [int(count) for count in _possible(question, model)]
+        return [int(count) for count in _possible(problem, model)]

@@ -30,7 +30,7 @@ from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, st
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.probing import answers_as_read
 from epsworth.utility.pace import Stopped
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 Mass = Callable[[Floats, Floats], Floats]
 
@@ -126,12 +126,12 @@ def halves(low: Floats, high: Floats, axis: Indices, cut: Floats) -> tuple[Float
     return np.concatenate([low, right_low]), np.concatenate([left_high, high])
 
 
-def mass_of_boxes(laws: LawsOverEpsilon, question: Question, record: int, low: Floats, high: Floats) -> Floats:
+def mass_of_boxes(laws: LawsOverEpsilon, problem: Problem, record: int, low: Floats, high: Floats) -> Floats:
     """Return the masses of boxes, shape ``(boxes, points)``; each edge is evaluated once."""
-    masses: Floats = np.ones((len(low), question.shape[0] * question.shape[1]))
-    for j, x in enumerate(question.unit[record]):
+    masses: Floats = np.ones((len(low), problem.shape[0] * problem.shape[1]))
+    for j, x in enumerate(problem.unit[record]):
         edges, at = np.unique(np.concatenate([low[:, j], high[:, j]]), return_inverse=True)
-        cumulated = np.concatenate([laws.below(m, j, x, edges) for m in range(question.shape[0])]).T
+        cumulated = np.concatenate([laws.below(m, j, x, edges) for m in range(problem.shape[0])]).T
         masses *= np.maximum(cumulated[at[len(low) :]] - cumulated[at[: len(low)]], 0.0)
     return masses
 
@@ -145,8 +145,8 @@ ROUNDED = 1e4  # units, relative, within which bounds that are constants are tak
 class PropagatedBounds:
     """Bounds the scores of any record of a question."""
 
-    def __init__(self, question: Question, network: Network, view: ColumnView) -> None:
-        self.question, self.network, self.view = question, network, view
+    def __init__(self, problem: Problem, network: Network, view: ColumnView) -> None:
+        self.problem, self.network, self.view = problem, network, view
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -163,7 +163,7 @@ class PropagatedBounds:
             view.fixed[record] + view.terms @ np.abs(view.origin),
             view.additions,
         )
-        lower, upper = (as_floats([getattr(f, end) for f in self.question.features]) for end in ("lower", "upper"))
+        lower, upper = (as_floats([getattr(f, end) for f in self.problem.features]) for end in ("lower", "upper"))
         return NetworkBoxes(self.network, first.after(seen), lower, upper)
 
 
@@ -263,32 +263,32 @@ def _times(functions: Floats, weights: Floats) -> Floats:
     return np.asarray((functions.reshape(-1, units) @ weights).reshape(boxes, terms, -1))
 
 
-def bounds_for(question: Question) -> PropagatedBounds:
+def bounds_for(problem: Problem) -> PropagatedBounds:
     """Return bounds on the scores of the question's network, or why there are none."""
-    model = question.classifier.inside
+    model = problem.classifier.inside
     if model is None:
         raise Unsupported("the classifier is a function")
-    network, steps = question.classifier.structure.network
-    if len(question.features) > MOST_FEATURES:
+    network, steps = problem.classifier.structure.network
+    if len(problem.features) > MOST_FEATURES:
         raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
-    if any(feature.categories is not None for feature in question.features):
+    if any(feature.categories is not None for feature in problem.features):
         raise Unsupported("a sensitive feature is categorical")
-    lower, upper = (np.array([getattr(f, end) for f in question.features]) for end in ("lower", "upper"))
-    view = column_view(model, steps, question.records, question.positions, lower)
+    lower, upper = (np.array([getattr(f, end) for f in problem.features]) for end in ("lower", "upper"))
+    view = column_view(model, steps, problem.records, problem.positions, lower)
     if not network.holds(view.sizes(np.maximum(np.abs(lower), np.abs(upper)))):
         raise Unsupported(OVERFLOWS)
-    if not _agrees(question, network, view):
+    if not _agrees(problem, network, view):
         raise Unsupported(unlike("weights"))
-    return PropagatedBounds(question, network, view)
+    return PropagatedBounds(problem, network, view)
 
 
-def _agrees(question: Question, network: Network, view: ColumnView) -> bool:
+def _agrees(problem: Problem, network: Network, view: ColumnView) -> bool:
     """Check the reading of a network against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
         return network.labels(network.scores(view.at(rows, np.column_stack(values))))
 
-    return answers_as_read(question, read)
+    return answers_as_read(problem, read)
 
 
 class Propagation(Branching):
@@ -297,21 +297,21 @@ class Propagation(Branching):
     name, reason = "propagation", "a network with {features}"
     reading = bounds_for
 
-    def classes(self, question: Question) -> NDArray[Any]:
+    def classes(self, problem: Problem) -> NDArray[Any]:
         """Return the network's labels."""
-        return np.asarray(self.read(question).classes)
+        return np.asarray(self.read(problem).classes)
 
     def regions(
-        self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
+        self, problem: Problem, record: int, laws: LawsOverEpsilon, settings: Settings
     ) -> Callable[[int], Undecided]:
         """Return what splits the heaviest boxes of a record."""
-        boxes, mass = self.read(question).boxes(record), partial(mass_of_boxes, laws, question, record)
-        return lambda place: branch(boxes, mass, place, enough(settings), question.pace.check)
+        boxes, mass = self.read(problem).boxes(record), partial(mass_of_boxes, laws, problem, record)
+        return lambda place: branch(boxes, mass, place, enough(settings), problem.pace.check)
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""
-        return None if stays_in_range(question.releases[m]) else "its outputs leave the declared range"
+        return None if stays_in_range(problem.releases[m]) else "its outputs leave the declared range"
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether boxes cost less than draws, and no coin adds its own width; who wants proof asks by name."""
-        return len(question.features) <= UNASKED and not any(release.reveal for release in question.releases[m])
+        return len(problem.features) <= UNASKED and not any(release.reveal for release in problem.releases[m])

@@ -36,7 +36,7 @@ from epsworth.utility.engines.brackets import batches, bracketed
 from epsworth.utility.engines.contraction import mass_error, widened
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
 from epsworth.utility.engines.probing import SPREAD, answers_as_read
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 WIDE = 0.02  # a gap that sampling closes at less cost than rounding or ties leave it open
 LATTICE = 33  # points per feature at which the possible labels are looked for
@@ -286,33 +286,33 @@ class QuadraticModel:
         return best, np.asarray(behind.max(axis=1) < scores.max(axis=1))
 
 
-def quadratic_for(question: Question) -> QuadraticModel:
+def quadratic_for(problem: Problem) -> QuadraticModel:
     """Return what the question's classifier is on the unit scale, or why sections cannot be taken."""
-    model = question.classifier.inside
-    scores, steps = question.classifier.structure.quadratic
+    model = problem.classifier.inside
+    scores, steps = problem.classifier.structure.quadratic
     if scores.unit > np.finfo(float).eps:
         raise Unsupported("the classifier was fitted in single precision, whose rounding would leave too much open")
-    if len(question.features) > MOST_FEATURES:
+    if len(problem.features) > MOST_FEATURES:
         raise Unsupported(f"there are more than {MOST_FEATURES} sensitive features")
-    if any(feature.categories is not None for feature in question.features):
+    if any(feature.categories is not None for feature in problem.features):
         raise Unsupported("a sensitive feature is categorical")
-    lower = np.array([feature.lower for feature in question.features])
+    lower = np.array([feature.lower for feature in problem.features])
     try:
-        view = column_view(model, steps, question.records, question.positions, lower)
+        view = column_view(model, steps, problem.records, problem.positions, lower)
     except Unsupported as why:
         raise Unreadable(str(why)) from None
-    read = _read(question, scores, view)
+    read = _read(problem, scores, view)
     if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
         raise Unreadable("the scores of a record are not finite numbers")
-    if not _agrees(question, read):
+    if not _agrees(problem, read):
         raise Unsupported(unlike("scores"))
     return read
 
 
-def _read(question: Question, scores: QuadraticScores, view: ColumnView) -> QuadraticModel:
+def _read(problem: Problem, scores: QuadraticScores, view: ColumnView) -> QuadraticModel:
     """Expand the scores around the lower ends of the sensitive features."""
     lower, size = view.origin, np.abs(view.origin)
-    width = np.array([f.upper for f in question.features]) - lower
+    width = np.array([f.upper for f in problem.features]) - lower
     moves = np.zeros((view.width, 2))
     moves[:, 2 - len(lower) :] = view.slopes * width
     sizes = view.sizes(size)
@@ -334,15 +334,15 @@ def _read(question: Question, scores: QuadraticScores, view: ColumnView) -> Quad
     )  # fmt: skip
 
 
-def _agrees(question: Question, model: QuadraticModel) -> bool:
+def _agrees(problem: Problem, model: QuadraticModel) -> bool:
     """Check the reading against the classifier."""
 
     def read(rows: Indices, values: list[NDArray[Any]]) -> tuple[NDArray[Any], Bools]:
-        unit = [(v - f.lower) / (f.upper - f.lower) for v, f in zip(values, question.features, strict=True)]
+        unit = [(v - f.lower) / (f.upper - f.lower) for v, f in zip(values, problem.features, strict=True)]
         best, clear = model.answers(rows, np.column_stack([np.zeros(len(rows)), *unit][-2:]))
         return model.classes[best], clear
 
-    return answers_as_read(question, read)
+    return answers_as_read(problem, read)
 
 
 def _laws(features: list[list[Mechanism]], values: Floats) -> list[list[Law]]:
@@ -365,14 +365,14 @@ class SlabBounds(ByRecord):
     can_fall_back = True  # where rounding, or an atom on a boundary, leaves so much open that sampling does better
     reading = quadratic_for
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse mechanisms on grids."""
-        continuous = all(x.points is None for release in question.releases[m] for x in release.mechanisms)
+        continuous = all(x.points is None for release in problem.releases[m] for x in release.mechanisms)
         return None if continuous else "its outputs lie on a grid"
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult | None]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult | None]:
         """Yield deterministic bounds."""
-        model, tolerance = self.read(question), settings.tolerance
+        model, tolerance = self.read(problem), settings.tolerance
 
         def known(record: int, label: Any, within: bool) -> float | None:
             if not within or (leads := model.leads(record, label, 1.0)) is None:
@@ -387,7 +387,7 @@ class SlabBounds(ByRecord):
             return bracket(leads, laws, tolerance)
 
         lattice = np.stack(np.meshgrid(*[np.linspace(0, 1, LATTICE)] * 2), axis=-1).reshape(-1, 2)
-        for record, bounds in bracketed(question, known, keeps, _laws):
+        for record, bounds in bracketed(problem, known, keeps, _laws):
             if max(float((upper - lower).max()) for lower, upper in bounds) > max(2 * tolerance, WIDE):
                 yield None
             best, clear = model.answers(np.full(len(lattice), record), lattice)

@@ -34,7 +34,7 @@ from epsworth.utility.engines.engine import (
 )
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 # Of the width: a quotient, its logarithm (glibc: one unit) and another quotient err by 3 units at most, the root by one
 WIDTH = 4
@@ -43,9 +43,9 @@ WIDTH = 4
 SHARES = 2.0**-51
 
 
-def noise_scales(question: Question, m: int) -> tuple[Laplace | Gaussian, Floats] | None:
+def noise_scales(problem: Problem, m: int) -> tuple[Laplace | Gaussian, Floats] | None:
     """Return the standard law and its scale per epsilon; None unless all features of mechanism m share them."""
-    rows = [[mechanism.law(0.0) for mechanism in release.mechanisms] for release in question.releases[m]]
+    rows = [[mechanism.law(0.0) for mechanism in release.mechanisms] for release in problem.releases[m]]
     for kind in (Laplace, Gaussian):
         if all(isinstance(law, kind) for row in rows for law in row):
             scales = np.array([[_scale(law) for law in row] for row in rows])
@@ -161,18 +161,18 @@ def crossed(slopes: Floats, margins: Floats, scales: Floats) -> Floats:
 
 
 def _regions(
-    question: Question, model: LinearModel, scales: Floats, tolerance: float, risk: Risk
+    problem: Problem, model: LinearModel, scales: Floats, tolerance: float, risk: Risk
 ) -> dict[tuple[int, int], Region]:
     """Return a mechanism's regions by record and target that the model knows, each with a share of the risk."""
     found = {}
-    for record, labels in records_of(question):
+    for record, labels in records_of(problem):
         for k, label in enumerate(labels):
             if comparisons := model.comparisons(record, label):
                 signs = np.array([1.0 if one.positive else -1.0 for one in comparisons])
                 weights = signs[:, np.newaxis] * np.array([one.weights for one in comparisons])
                 constants = signs * np.array([one.constant for one in comparisons])
                 terms = model.sizes[record] + np.abs(constants) + np.abs(weights).sum(axis=1)
-                margins = weights @ question.unit[record] + constants
+                margins = weights @ problem.unit[record] + constants
                 found[record, k] = Region(weights, margins, MARGIN * terms, scales, tolerance, risk.take())
     return found
 
@@ -185,38 +185,38 @@ class Rays(ByRecord):
     numbers_only = True
     reading = linear_for
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse noise of more than one shape or scale."""
-        return None if noise_scales(question, m) else "its noise is not of one shape and scale for all features"
+        return None if noise_scales(problem, m) else "its noise is not of one shape and scale for all features"
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether there is more than one epsilon to share the draws."""
-        return len(question.epsilons) > 1
+        return len(problem.epsilons) > 1
 
-    def bound(self, question: Question, settings: Settings) -> EngineResult | None:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult | None:
         """Begin anew in a run that goes on: what the draws spend is spent for all records."""
-        return super().bound(question, replace(settings, state=CheckpointState()))
+        return super().bound(problem, replace(settings, state=CheckpointState()))
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield bounds for every epsilon from shared draws; records, labels and mechanisms share the risk.
 
         Whoever answers for some of the records draws the same noise: it belongs to the mechanism, not to them.
         """
-        (m, e, n), model, settings = question.shape, self.read(question), settings.seeded()
-        risk, of_mechanisms = settings.risk.split(m * n * quantities(question)), []
+        (m, e, n), model, settings = problem.shape, self.read(problem), settings.seeded()
+        risk, of_mechanisms = settings.risk.split(m * n * quantities(problem)), []
         for i in range(m):
-            shared = noise_scales(question, i)
+            shared = noise_scales(problem, i)
             assert shared is not None
             noise, scales = shared
-            regions = _regions(question, model, scales, settings.tolerance, risk)
+            regions = _regions(problem, model, scales, settings.tolerance, risk)
             most = max((region.draws for region in regions.values()), default=0)
             for start in range(0, most, BATCH):
-                z = noise.sample((BATCH, len(question.features)), settings.stream(i, start))
+                z = noise.sample((BATCH, len(problem.features)), settings.stream(i, start))
                 for region in regions.values():
                     region.count(z[: max(region.draws - start, 0)])
             of_mechanisms.append(regions)
         never = Interval(*np.zeros((2, e)))
-        for record, labels in records_of(question):
+        for record, labels in records_of(problem):
             rows = [
                 [regions[record, k].bounds() if (record, k) in regions else never for regions in of_mechanisms]
                 for k in range(len(labels))

@@ -22,41 +22,41 @@ from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import EngineResult, Settings
 from epsworth.utility.engines.table import ENGINES, Part
 from epsworth.utility.pace import Pace
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 Answered = list[tuple[Part, EngineResult]]
 
 MOST_NAMED = 5  # epsilons that a note lists
 
 
-def assemble(question: Question, answered: Answered) -> EngineResult:
+def assemble(problem: Problem, answered: Answered) -> EngineResult:
     """Put the parts' bounds back in the order of the mechanisms."""
     return EngineResult(
-        joined(question, [(part, answer.stability) for part, answer in answered]),
+        joined(problem, [(part, answer.stability) for part, answer in answered]),
         None
-        if question.y is None
-        else joined(question, [(part, answer.accuracy) for part, answer in answered if answer.accuracy is not None]),
+        if problem.y is None
+        else joined(problem, [(part, answer.accuracy) for part, answer in answered if answer.accuracy is not None]),
         np.max([answer.labels_possible for _, answer in answered], axis=0),
         sum(answer.queries for _, answer in answered),
         sum((answer.spent for _, answer in answered), Fraction(0)),
-        _open(question, answered),
+        _open(problem, answered),
     )
 
 
-def _open(question: Question, answered: Answered) -> Bools | None:
+def _open(problem: Problem, answered: Answered) -> Bools | None:
     """Return where engines were stopped, by mechanism and record of the whole question."""
-    open_ = np.zeros((question.shape[0], question.shape[2]), dtype=bool)
+    open_ = np.zeros((problem.shape[0], problem.shape[2]), dtype=bool)
     for part, answer in answered:
         if answer.open is not None:
             open_[list(part.mechanisms)] = answer.open
     return open_ if open_.any() else None
 
 
-def joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
+def joined(problem: Problem, parts: list[tuple[Part, Bounds]]) -> Bounds:
     """Put bounds of parts in the order of the mechanisms; of what has not begun nothing is known."""
-    lower, upper = np.zeros(question.shape), np.ones(question.shape)
-    pooled = Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
+    lower, upper = np.zeros(problem.shape), np.ones(problem.shape)
+    pooled = Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))
     for part, bounds in parts:  # two parts may tell of one mechanism: both hold
         at, average = list(part.mechanisms), bounds.average()
         lower[at], upper[at] = np.maximum(lower[at], bounds.lower), np.minimum(upper[at], bounds.upper)
@@ -66,46 +66,46 @@ def joined(question: Question, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def curves_of(
-    question: Question, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Pace
+    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Pace
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
-    reveal, accuracy = revealing(question), result.accuracy
+    reveal, accuracy = revealing(problem), result.accuracy
     if accuracy is not None:
-        accuracy = with_coin(accuracy, reveal, (question.labels == question.y).astype(np.float64))
+        accuracy = with_coin(accuracy, reveal, (problem.labels == problem.y).astype(np.float64))
     engines = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
     curves = Curves(
-        stability=with_coin(result.stability, reveal, np.ones(len(question.records))),
+        stability=with_coin(result.stability, reveal, np.ones(len(problem.records))),
         accuracy=accuracy,
-        labels=question.labels,
+        labels=problem.labels,
         labels_possible=result.labels_possible,
-        method=np.repeat([[engines[m]] for m in sorted(engines)], len(question.records), axis=1),
+        method=np.repeat([[engines[m]] for m in sorted(engines)], len(problem.records), axis=1),
         over=over,
         tolerance=float(settings.tolerance),
-        **promised(question, answered, settings, pace),
+        **promised(problem, answered, settings, pace),
     )
     wide = (
         _too_wide(curves, settings.at_least)
         if result.open is None
-        else [_unfinished(curves, result.open, str(pace.stopped), goes_on=not question.subsets)]
+        else [_unfinished(curves, result.open, str(pace.stopped), goes_on=not problem.subsets)]
     )
-    check_possible(question, curves.stability)
+    check_possible(problem, curves.stability)
     return replace(curves, notes=(*curves.notes, *wide))
 
 
-def promised(question: Question, answered: Answered, settings: Settings, pace: Pace) -> dict[str, Any]:
+def promised(problem: Problem, answered: Answered, settings: Settings, pace: Pace) -> dict[str, Any]:
     """Return what is told of an answer whatever form its bounds have."""
     spent = sum([result.spent for _, result in answered], Fraction(0))
     return {
-        "mechanisms": question.names,
-        "epsilons": question.epsilons,
-        "features": tuple([feature.name for feature in question.features]),
-        "passing": question.passing,
-        "guarantees": tuple([tuple([release.guarantee for release in row]) for row in question.releases]),
-        "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in question.releases]),
+        "mechanisms": problem.names,
+        "epsilons": problem.epsilons,
+        "features": tuple([feature.name for feature in problem.features]),
+        "passing": problem.passing,
+        "guarantees": tuple([tuple([release.guarantee for release in row]) for row in problem.releases]),
+        "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in problem.releases]),
         "confidence": float(1 - settings.risk.total) if spent else 1.0,
-        "queries": sum([result.queries for _, result in answered]) + question.asked,
+        "queries": sum([result.queries for _, result in answered]) + problem.asked,
         "seconds": pace.clock() - pace.began,
-        "notes": (*question.notes, *_reasons(question, answered)),
+        "notes": (*problem.notes, *_reasons(problem, answered)),
         "spent": float_below(spent),
         "stopped": any(result.open is not None for _, result in answered),
     }
@@ -160,16 +160,16 @@ def _widths(bounds: Bounds, over: str, at_least: float | None) -> Floats:
     return np.asarray(np.maximum.reduce(widths))
 
 
-def _reasons(question: Question, answered: Answered) -> list[str]:
+def _reasons(problem: Problem, answered: Answered) -> list[str]:
     return [
-        f"{part.engine.name} for {', '.join(question.names[m] for m in part.mechanisms)}: {part.why}"
+        f"{part.engine.name} for {', '.join(problem.names[m] for m in part.mechanisms)}: {part.why}"
         for part, _ in answered
     ]
 
 
-def revealing(question: Question) -> Floats:
+def revealing(problem: Problem) -> Floats:
     """Return the probability with which the raw record is asked about, by mechanism and epsilon."""
-    return np.array([[release.reveal for release in row] for row in question.releases], dtype=np.float64)
+    return np.array([[release.reveal for release in row] for row in problem.releases], dtype=np.float64)
 
 
 def with_coin(bounds: Bounds, reveal: Floats, raw: Floats) -> Bounds:
@@ -192,7 +192,7 @@ def _mixed(reveal: Floats, raw: Floats | float, bounds: Interval) -> Interval:
 ROOM = 1e-9
 
 
-def check_possible(question: Question, stability: Bounds) -> None:
+def check_possible(problem: Problem, stability: Bounds) -> None:
     """Refuse an answer that no mechanism of the promise can have: the mechanism that somebody brought breaks it.
 
     Claim: of records that differ in sensitive columns alone, one keeps its label with a probability of at most 1 less
@@ -202,12 +202,12 @@ def check_possible(question: Question, stability: Bounds) -> None:
     ------
     ValueError
     """
-    brought = [m for m, row in enumerate(question.releases) if any(map(is_brought, row[0].mechanisms))]
+    brought = [m for m, row in enumerate(problem.releases) if any(map(is_brought, row[0].mechanisms))]
     if not brought:
         return
-    best_bounds = _best_by_label(question, stability.lower[brought])
+    best_bounds = _best_by_label(problem, stability.lower[brought])
     for m, best in zip(brought, best_bounds, strict=True):
-        for e, release in enumerate(question.releases[m]):
+        for e, release in enumerate(problem.releases[m]):
             promise = release.guarantee
             others = math.exp(-promise.epsilon) * np.maximum(best[e] - promise.delta, 0.0)
             total = best[e] + others.sum(axis=1, keepdims=True) - others
@@ -215,20 +215,20 @@ def check_possible(question: Question, stability: Bounds) -> None:
                 group, label = np.unravel_index(int(total.argmax()), total.shape)
                 most = 1 - float(total[group, label] - best[e][group, label])
                 raise ValueError(
-                    f"mechanisms: {question.names[m]!r} at epsilon {show_up(promise.epsilon)} tells more than it says: "
+                    f"mechanisms: {problem.names[m]!r} at epsilon {show_up(promise.epsilon)} tells more than it says: "
                     f"a record keeps its label with probability {round_down(float(best[e][group, label]))}, and no "
                     f"more than {round_up(most)} is possible beside others; correct its guarantee"
                 )
 
 
-def _best_by_label(question: Question, lower: Floats) -> Floats:
+def _best_by_label(problem: Problem, lower: Floats) -> Floats:
     """Return the largest bounds by public columns and label, shape ``(mechanisms, epsilons, groups, labels)``."""
-    records = question.records
-    public = [at for at in range(len(records.names)) if at not in question.positions]
+    records = problem.records
+    public = [at for at in range(len(records.names)) if at not in problem.positions]
     codes = [np.unique(np.array(list(map(repr, records.column(at)))), return_inverse=True)[1] for at in public]
     rows = np.stack([np.zeros(len(records), np.int64), *codes], axis=1)
     group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-    labels, label = np.unique(np.array(list(map(repr, question.labels))), return_inverse=True)
+    labels, label = np.unique(np.array(list(map(repr, problem.labels))), return_inverse=True)
     best = np.zeros((*lower.shape[:2], int(group.max()) + 1, len(labels)))
     for m, e in np.ndindex(*lower.shape[:2]):
         np.maximum.at(best[m, e], (group, label.ravel()), lower[m, e])

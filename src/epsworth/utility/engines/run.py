@@ -19,8 +19,8 @@ from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
 from epsworth.utility.engines.table import Method, Part, plan
 from epsworth.utility.labels import answer
 from epsworth.utility.pace import Pace
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 READ = 0.02  # share of the work that is told as done once the classifier is read
 # Clients choose a subset by the order of 64-bit words; two of d <= 1,000 are equal with probability d^2 / 2^65 at most
@@ -28,23 +28,23 @@ TIED = 2.0**-45
 
 
 def run(
-    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None = None, work: Work = WHOLE
+    problem: Problem, method: Method, settings: Settings, over: Over, pace: Pace | None = None, work: Work = WHOLE
 ) -> tuple[Answered, str]:
     """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
 
     Return the results, and what was bounded to the tolerance.  Each run that may draw has one share of the risk.
     Reading the classifier and planning are never cut short; a part that the pace stops says what it has not finished.
     """
-    if question.subsets:
-        return _over_subsets(question, method, settings, over, pace, work)
+    if problem.subsets:
+        return _over_subsets(problem, method, settings, over, pace, work)
     checkpoint = work.checkpoint
-    first = average_comes_first(question, over, pace) if checkpoint is None else checkpoint.average_first
+    first = average_comes_first(problem, over, pace) if checkpoint is None else checkpoint.average_first
     with one_thread():
-        parts = plan(question, method, average_first=first)
+        parts = plan(problem, method, average_first=first)
     settings = settings.seeded() if checkpoint is None else replace(settings, seeds=checkpoint.seeds)
-    running = _Running(question, settings, work, [])
+    running = _Running(problem, settings, work, [])
     if pace is not None:
-        running.question = running.followed(pace)
+        running.problem = running.followed(pace)
         running.settings = replace(settings, progress=lambda share: pace.progress(READ + (1 - READ) * share))
         pace.progress(READ)
     sampled = next((part for part in parts if isinstance(part.engine, Sampled)), None)
@@ -72,8 +72,8 @@ def run(
     if not left:
         running.settings.progress(1.0)
         return _without_idle(running.results), "records"
-    engine, rest = Sampled("dataset" if first else over, averaged=set(left) <= set(drawing)), question.only(left)
-    why = engine.explain(question, left[0]) if sampled is None else sampled.why
+    engine, rest = Sampled("dataset" if first else over, averaged=set(left) <= set(drawing)), problem.only(left)
+    why = engine.explain(problem, left[0]) if sampled is None else sampled.why
     risk = shares.take()
     chosen = engine.chosen(rest, replace(settings, risk=risk))
     if work.filed and chosen == "dataset":
@@ -97,7 +97,7 @@ class _Running:
         The share of the work that a part is.
     """
 
-    question: Question
+    problem: Problem
     settings: Settings
     work: Work
     results: Answered
@@ -118,35 +118,35 @@ class _Running:
         own = replace(
             settings.of_part(part.number), risk=risk, state=self.work.state(state), progress=progress, follow=follow
         )
-        result = bounded(part.engine, self.question.only(part.mechanisms), own, self.work, part.number)
+        result = bounded(part.engine, self.problem.only(part.mechanisms), own, self.work, part.number)
         self.current = None
         if result is not None:
             result = replace(result, spent=result.spent + risk.spent - before)
             self.results.append((part, result))
         return result
 
-    def followed(self, pace: Pace) -> Question:
+    def followed(self, pace: Pace) -> Problem:
         """Return the question at a pace that knows what is proven at any time."""
-        pace.mechanisms, pace.epsilons, pace.proven = self.question.names, self.question.epsilons, self.proven
-        return replace(self.question, pace=pace)
+        pace.mechanisms, pace.epsilons, pace.proven = self.problem.names, self.problem.epsilons, self.proven
+        return replace(self.problem, pace=pace)
 
     def proven(self) -> Interval:
         """Return what is proven of the average by now."""
-        question, known = self.question, [(part, result.stability) for part, result in self.results]
+        problem, known = self.problem, [(part, result.stability) for part, result in self.results]
         if self.current is not None:
             known.append((self.current[0], self.current[1]()))
         if not self.work.filed:
-            return with_coin(joined(question, known), revealing(question), np.ones(len(question.records))).average()
-        average = Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))  # no record's bounds are at hand
+            return with_coin(joined(problem, known), revealing(problem), np.ones(len(problem.records))).average()
+        average = Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))  # no record's bounds are at hand
         for part, bounds in known:
             for side, own in zip(average, bounds.pooled or (), strict=False):
                 side[list(part.mechanisms)] = own
         return average
 
 
-def average_comes_first(question: Question, over: Over, pace: Pace | None) -> bool:
+def average_comes_first(problem: Problem, over: Over, pace: Pace | None) -> bool:
     """Tell whether the average comes before the records: by a deadline."""
-    limited = pace is not None and pace.seconds is not None and len(question.records) > 1
+    limited = pace is not None and pace.seconds is not None and len(problem.records) > 1
     return limited and over != "records"
 
 
@@ -166,28 +166,28 @@ def drawing_runs(engines: Sequence[Engine]) -> int:
 
 
 def _over_subsets(
-    question: Question, method: Method, settings: Settings, over: Over, pace: Pace | None, work: Work
+    problem: Problem, method: Method, settings: Settings, over: Over, pace: Pace | None, work: Work
 ) -> tuple[Answered, str]:
     """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []
     bounded_over: list[str] = []
     if pace is not None:
-        pace.mechanisms, pace.epsilons = question.names, question.epsilons
-        pace.proven = lambda: Interval(np.zeros(question.shape[:2]), np.ones(question.shape[:2]))
+        pace.mechanisms, pace.epsilons = problem.names, problem.epsilons
+        pace.proven = lambda: Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))
 
-    def answering(subset: Question, own: Settings) -> EngineResult:
+    def answering(subset: Problem, own: Settings) -> EngineResult:
         results, chosen = run(subset if pace is None else replace(subset, pace=pace), method, own, over, work=work)
         used.extend(part.engine.name for part, _ in results)
         bounded_over.append(chosen)
         return assemble(subset, results)
 
     engine = Mixture(answering)
-    result = engine.bound(question, settings)
-    why = f"{engine.reason}: {len(question.subsets)} subsets, answered by {', '.join(sorted(set(used)))}"
+    result = engine.bound(problem, settings)
+    why = f"{engine.reason}: {len(problem.subsets)} subsets, answered by {', '.join(sorted(set(used)))}"
     return [(Part((0,), engine, why), result)], "dataset" if "dataset" in bounded_over else "records"
 
 
-Answering = Callable[[Question, Settings], EngineResult]
+Answering = Callable[[Problem, Settings], EngineResult]
 
 
 @dataclass(frozen=True)
@@ -199,15 +199,15 @@ class Mixture(Engine):
     name, reason = "mixture", "a record releases only some of its features"
     draws = True
 
-    def bound(self, question: Question, settings: Settings) -> EngineResult:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult:
         """Average over the subsets, by how many choices of the client each stands for."""
-        shares, before = settings.risk.split(len(question.subsets)), settings.risk.spent
+        shares, before = settings.risk.split(len(problem.subsets)), settings.risk.spent
         results = []
-        for number, (subset, _) in enumerate(question.subsets):
-            progress = partial(_part, settings.progress, number, len(question.subsets))
+        for number, (subset, _) in enumerate(problem.subsets):
+            progress = partial(_part, settings.progress, number, len(problem.subsets))
             own = replace(settings, risk=shares.take(), progress=progress)
             results.append(self.answering(subset, own) if subset.positions else _fixed(subset))
-        choices = np.array([count for _, count in question.subsets], dtype=np.float64)
+        choices = np.array([count for _, count in problem.subsets], dtype=np.float64)
         accuracies = [one.accuracy for one in results if one.accuracy is not None]
         stopped = [one.open for one in results if one.open is not None]
         return EngineResult(
@@ -224,10 +224,10 @@ def _part(progress: Progress, number: int, count: int, share: float) -> None:
     progress((number + share) / count)
 
 
-def _fixed(question: Question) -> EngineResult:
+def _fixed(problem: Problem) -> EngineResult:
     """Return the answer about records that release none of the features which the classifier reads."""
-    labels = answer(question.classifier, question.records, np.arange(len(question.records)))
-    same = [np.equal(labels, own).astype(np.float64) for own in (question.labels, question.y) if own is not None]
+    labels = answer(problem.classifier, problem.records, np.arange(len(problem.records)))
+    same = [np.equal(labels, own).astype(np.float64) for own in (problem.labels, problem.y) if own is not None]
     bounds = [Bounds(side[np.newaxis, np.newaxis], side[np.newaxis, np.newaxis]) for side in same]
     possible = np.where(same[0] == 1, 1, 2).astype(np.int64)
     return EngineResult(bounds[0], bounds[1] if len(bounds) > 1 else None, possible, len(labels))

@@ -29,8 +29,8 @@ from epsworth.utility.engines.checkpoint import CheckpointState
 from epsworth.utility.engines.draws import Sampler, Sink, Tally, Task
 from epsworth.utility.engines.engine import Engine, EngineResult, Progress, Settings, Unreadable, quantities
 from epsworth.utility.pace import Stopped
+from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.question import Question
 
 FIRST_LOOK, FIRST_LOOK_OF_MANY = 256, 64
 MOST_QUERIES_PER_RECORD_MODE = 100_000_000
@@ -49,50 +49,50 @@ class Sampled(Engine):
     def __init__(self, over: Over = "auto", *, averaged: bool = False) -> None:
         self.over, self.averaged = over, averaged
 
-    def explain(self, question: Question, m: int) -> str:
+    def explain(self, problem: Problem, m: int) -> str:
         """Say what stands in the way of the engines that read models of this kind."""
-        parts = question.readings.get(by_category)
-        readings = parts.asked.readings if isinstance(parts, ByCategory) else question.readings
+        parts = problem.readings.get(by_category)
+        readings = parts.asked.readings if isinstance(parts, ByCategory) else problem.readings
         unreadable = [r for r in readings.values() if isinstance(r, Unreadable)]
         obstacles = dict.fromkeys(map(str, [parts] if isinstance(parts, Unsupported) else unreadable))
         return f"{self.reason}: {'; '.join(obstacles)}" if obstacles else self.reason
 
-    def bound(self, question: Question, settings: Settings) -> EngineResult:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult:
         """Bound every record to the tolerance, or the average and the worst case."""
-        if self.chosen(question, settings) == "records":
-            return each_record(question, settings.seeded())
-        return whole_dataset(question, settings.seeded(), averaged=self.averaged)
+        if self.chosen(problem, settings) == "records":
+            return each_record(problem, settings.seeded())
+        return whole_dataset(problem, settings.seeded(), averaged=self.averaged)
 
-    def by_record(self, question: Question, settings: Settings) -> bool:
+    def by_record(self, problem: Problem, settings: Settings) -> bool:
         """Tell whether every record is bounded: an average, and eliminations, need all of them at once."""
-        return self.chosen(question, settings) == "records"
+        return self.chosen(problem, settings) == "records"
 
-    def chosen(self, question: Question, settings: Settings) -> Literal["records", "dataset"]:
+    def chosen(self, problem: Problem, settings: Settings) -> Literal["records", "dataset"]:
         """Return what is bounded to the tolerance: under ``auto`` every record, unless that asks too much."""
         if self.over != "auto":
             return self.over
-        points = int(np.prod(question.shape))
+        points = int(np.prod(problem.shape))
         most = points * draws_needed(settings.tolerance, float_below(settings.risk.each / points))
-        return "records" if len(question.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
+        return "records" if len(problem.records) == 1 or most <= MOST_QUERIES_PER_RECORD_MODE else "dataset"
 
 
-def each_record(question: Question, settings: Settings) -> EngineResult:
+def each_record(problem: Problem, settings: Settings) -> EngineResult:
     """Bound every record at every point to the tolerance; each has a stream of its own, and its share of the risk."""
-    first, points = question.start, math.prod(question.shape)
-    question = question.part() if len(question.left) < len(question.records) else question
-    sampler, tally = Sampler(question, settings), Tally(question.shape)
+    first, points = problem.start, math.prod(problem.shape)
+    problem = problem.part() if len(problem.left) < len(problem.records) else problem
+    sampler, tally = Sampler(problem, settings), Tally(problem.shape)
     settings.follow(lambda: Bounds(*tally.stability))
-    risk = settings.risk.split(quantities(question) * points)
-    schedule = _looks(question, tally, settings, risk, FIRST_LOOK)
-    wanted = _wanted(question, settings)
+    risk = settings.risk.split(quantities(problem) * points)
+    schedule = _looks(problem, tally, settings, risk, FIRST_LOOK)
+    wanted = _wanted(problem, settings)
 
     def unfinished() -> NDArray[np.bool_]:
         return tally.unsettled(settings.tolerance, wanted)
 
     with suppress(Stopped):
-        question.pace.check()  # before anything is drawn from a generator that the run will be given again
+        problem.pace.check()  # before anything is drawn from a generator that the run will be given again
         _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.state, first)
-    return _answer(question, sampler, tally)
+    return _answer(problem, sampler, tally)
 
 
 class AverageFirst(Engine):
@@ -106,70 +106,70 @@ class AverageFirst(Engine):
     draws = True
     multiplies = False
 
-    def bound(self, question: Question, settings: Settings) -> EngineResult:
+    def bound(self, problem: Problem, settings: Settings) -> EngineResult:
         """Bound the average by one interval per point, and nothing of any record."""
-        settings, records = settings.seeded(), Interval(np.zeros(question.shape), np.ones(question.shape))
-        sampler, pooled = Sampler(question, settings), Tally(question.shape[:2])
+        settings, records = settings.seeded(), Interval(np.zeros(problem.shape), np.ones(problem.shape))
+        sampler, pooled = Sampler(problem, settings), Tally(problem.shape[:2])
         settings.follow(lambda: Bounds(*records, pooled.stability))
         with suppress(Stopped):
             _bound_average(sampler, pooled, settings.risk, settings.progress)
-        accuracy = None if question.y is None else Bounds(*records, pooled.accuracy)
+        accuracy = None if problem.y is None else Bounds(*records, pooled.accuracy)
         stability = Bounds(*records, pooled.stability)
         return EngineResult(stability, accuracy, sampler.labels_possible, sampler.queries)
 
 
-def whole_dataset(question: Question, settings: Settings, *, averaged: bool = False) -> EngineResult:
+def whole_dataset(problem: Problem, settings: Settings, *, averaged: bool = False) -> EngineResult:
     """Bound the average by one interval per point, and the worst record by elimination.
 
     Half of the risk goes to either, or all of it to the records where the average is bounded already.  A record is
     dropped as soon as it cannot lower the worst case by more than the tolerance; its own bounds stay valid, only wider.
     """
-    sampler, of_records, share = Sampler(question, settings), settings.risk, 0.0
-    pooled, tally = Tally(question.shape[:2]), Tally(question.shape)
+    sampler, of_records, share = Sampler(problem, settings), settings.risk, 0.0
+    pooled, tally = Tally(problem.shape[:2]), Tally(problem.shape)
     settings.follow(lambda: Bounds(*tally.stability, pooled.stability))
-    wanted = _wanted(question, settings)
+    wanted = _wanted(problem, settings)
 
     def in_the_race() -> NDArray[np.bool_]:
         return tally.rivals(settings.tolerance, wanted)
 
     with suppress(Stopped):
-        question.pace.check()
+        problem.pace.check()
         if not averaged:
             of_average, of_records = settings.risk.split(2)
             share = 1 / 3
             _bound_average(sampler, pooled, of_average, lambda done: settings.progress(done * share))
-        schedule = _schedule(question, tally, settings, of_records, FIRST_LOOK_OF_MANY)
+        schedule = _schedule(problem, tally, settings, of_records, FIRST_LOOK_OF_MANY)
         state = settings.state.under("records")
         _draw_records(
             sampler, tally, schedule, in_the_race, lambda done: settings.progress(share + (1 - share) * done), state
         )
-    return _answer(question, sampler, tally, pooled)
+    return _answer(problem, sampler, tally, pooled)
 
 
 def _bound_average(sampler: Sampler, pooled: Tally, risk: Risk, progress: Progress) -> None:
     """Draw until every point's average is bounded to the tolerance, or is decided."""
     settings = sampler.settings
-    schedule = _schedule(sampler.question, pooled, settings, risk, FIRST_LOOK)
+    schedule = _schedule(sampler.problem, pooled, settings, risk, FIRST_LOOK)
     _draw_pooled(sampler, pooled, schedule, progress, settings.state.under("average"))
 
 
-def _answer(question: Question, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> EngineResult:
+def _answer(problem: Problem, sampler: Sampler, tally: Tally, pooled: Tally | None = None) -> EngineResult:
     direct = (None, None) if pooled is None else (pooled.stability, pooled.accuracy)
-    accuracy = None if question.y is None else Bounds(*tally.accuracy, direct[1])
+    accuracy = None if problem.y is None else Bounds(*tally.accuracy, direct[1])
     open_ = np.asarray(tally.open.any(axis=1)) if tally.open.any() else None
     return EngineResult(
         Bounds(*tally.stability, direct[0]), accuracy, sampler.labels_possible, sampler.queries, open=open_
     )
 
 
-def _schedule(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
+def _schedule(problem: Problem, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
     """Return looks at which every bound of a tally has a share."""
-    return _looks(question, tally, settings, risk.split(quantities(question) * math.prod(tally.shape)), first)
+    return _looks(problem, tally, settings, risk.split(quantities(problem) * math.prod(tally.shape)), first)
 
 
-def _looks(question: Question, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
+def _looks(problem: Problem, tally: Tally, settings: Settings, risk: Risk, first: int) -> tuple[Look, ...]:
     """Return looks at which every bound of a tally has a share of a risk that is divided already."""
-    return looks(settings.tolerance, risk.take(quantities(question) * math.prod(tally.shape)), first=first)
+    return looks(settings.tolerance, risk.take(quantities(problem) * math.prod(tally.shape)), first=first)
 
 
 def _draw_records(
@@ -183,7 +183,7 @@ def _draw_records(
 ) -> None:
     """Draw for records whose streams are those of the numbers from ``start`` on."""
     _restored(sampler, tally, schedule, state)
-    n, s = len(sampler.question.records), len(sampler.question.features)
+    n, s = len(sampler.problem.records), len(sampler.problem.features)
     streams = [sampler.settings.stream(record) for record in range(start, start + n)]
 
     def count(task: Task, agree: NDArray[np.bool_], right: NDArray[np.bool_]) -> None:
@@ -238,7 +238,7 @@ def _go_through(
             save()
             raise
         drawn = look.draws
-        tally.look(look, sampler.question.y is not None)
+        tally.look(look, sampler.problem.y is not None)
         tally.open = tally.open & unfinished() if look is not schedule[-1] else np.zeros_like(tally.open)
         at_look = streams()
         save()
@@ -258,7 +258,7 @@ def _restored(
 
 def _record_tasks(sampler: Sampler, streams: Generators, open_: NDArray[np.bool_], draws: int) -> Iterator[Task]:
     """Yield ``draws`` new draws for every open point, block by block of records, in bounded memory."""
-    batch, s = sampler.batch, len(sampler.question.features)
+    batch, s = sampler.batch, len(sampler.problem.features)
     chunk = min(draws, batch)
     rows = np.flatnonzero(open_.any(axis=(0, 1)))
     blocks = np.array_split(rows, max(1, -(-rows.size * chunk // batch))) if rows.size else []
@@ -275,14 +275,14 @@ def _draw_pooled(
     sampler: Sampler, tally: Tally, schedule: tuple[Look, ...], progress: Progress, state: CheckpointState
 ) -> None:
     """Draw (record, noise) jointly, records with replacement, so that one binomial bounds the average."""
-    question, settings = sampler.question, sampler.settings
+    problem, settings = sampler.problem, sampler.settings
     saved = _restored(sampler, tally, schedule, state, streams="")
-    which, noise = (settings.stream(len(question.records) + number) for number in range(2))  # beyond the records' own
+    which, noise = (settings.stream(len(problem.records) + number) for number in range(2))  # beyond the records' own
     if saved is not None:
         for stream, at in zip((which, noise), json.loads(str(saved["streams"])), strict=True):
             stream.bit_generator.state = at
-    n, s = question.unit.shape
-    wanted = [target.mean(axis=2) for target in _wanted(question, settings)]
+    n, s = problem.unit.shape
+    wanted = [target.mean(axis=2) for target in _wanted(problem, settings)]
 
     def count(task: Task, agree: NDArray[np.bool_], right: NDArray[np.bool_]) -> None:
         tally.agree[task.mechanism, task.epsilon] += agree.sum()
@@ -309,13 +309,13 @@ def _part(progress: Progress, start: int, end: int, schedule: tuple[Look, ...]) 
     return lambda share: progress((start + share * (end - start)) / last)
 
 
-def _wanted(question: Question, settings: Settings) -> list[Floats]:
+def _wanted(problem: Problem, settings: Settings) -> list[Floats]:
     """Return the target before the indicator's coin, for stability and (if asked for) accuracy.
 
     Shape ``(mechanisms, epsilons, records)``; 2, which is never reached, where there is no target.
     """
     if settings.at_least is None:
-        return [np.full(question.shape, 2.0)] * quantities(question)
-    reveal = np.array([[release.reveal for release in row] for row in question.releases])[:, :, np.newaxis]
-    raw = [np.ones(len(question.records)), (question.labels == question.y).astype(np.float64)]
-    return [(settings.at_least - reveal * sure) / (1 - reveal) for sure in raw[: quantities(question)]]
+        return [np.full(problem.shape, 2.0)] * quantities(problem)
+    reveal = np.array([[release.reveal for release in row] for row in problem.releases])[:, :, np.newaxis]
+    raw = [np.ones(len(problem.records)), (problem.labels == problem.y).astype(np.float64)]
+    return [(settings.at_least - reveal * sure) / (1 - reveal) for sure in raw[: quantities(problem)]]

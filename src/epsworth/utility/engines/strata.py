@@ -26,14 +26,14 @@ from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.digests import labels_of, labels_text
 from epsworth.utility.engines.engine import BATCH, ByRecord, Progress, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn
 
 
-def shared_grid(question: Question, m: int) -> int | None:
+def shared_grid(problem: Problem, m: int) -> int | None:
     """Return the grid size k that every feature of mechanism m shares at every epsilon; None where there is none."""
-    mechanisms = [mechanism for release in question.releases[m] for mechanism in release.mechanisms]
+    mechanisms = [mechanism for release in problem.releases[m] for mechanism in release.mechanisms]
     sizes = {mechanism.k if isinstance(mechanism, KRR) else None for mechanism in mechanisms}
     size = sizes.pop()
     return None if sizes else size
@@ -65,26 +65,26 @@ class SharedDraws(ByRecord):
     draws = True
     draws_by_record = True
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse whatever is not k-ary randomised response of one k."""
-        return None if shared_grid(question, m) else "it is not k-ary randomised response with one k for all features"
+        return None if shared_grid(problem, m) else "it is not k-ary randomised response with one k for all features"
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether there are more epsilons than strata to draw from."""
-        return len(question.epsilons) > len(question.features)
+        return len(problem.epsilons) > len(problem.features)
 
-    def group_key(self, question: Question, m: int) -> Hashable:
+    def group_key(self, problem: Problem, m: int) -> Hashable:
         """Answer every mechanism by itself."""
         return m
 
-    def record_results(self, question: Question, settings: Settings) -> Iterator[RecordResult]:
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
         """Yield bounds for one mechanism at all epsilons; records, strata and labels share the risk."""
-        n, s, k = len(question.records), len(question.features), shared_grid(question, 0) or 0
-        weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in question.releases[0]]), k, s)
-        risk, settings = settings.risk.split(n * s * quantities(question)), settings.seeded()
-        for record, labels in records_of(question):
-            strata = Strata(question, record, k, labels)
-            told = partial(_told, settings.progress, record - question.start, len(question.left))
+        n, s, k = len(problem.records), len(problem.features), shared_grid(problem, 0) or 0
+        weights = binomial_weights(np.array([r.mechanisms[0].scalar_epsilon for r in problem.releases[0]]), k, s)
+        risk, settings = settings.risk.split(n * s * quantities(problem)), settings.seeded()
+        for record, labels in records_of(problem):
+            strata = Strata(problem, record, k, labels)
+            told = partial(_told, settings.progress, record - problem.start, len(problem.left))
             whole = strata.run(weights, settings, risk.take(s * len(labels)), told)
             bounds = [widened(weights @ q.lower, weights @ q.upper, weights_error(s)) for q in strata.q]
             yield RecordResult(record, bounds, len(strata.seen), strata.queries, whole)
@@ -97,21 +97,21 @@ def _told(progress: Progress, record: int, n: int, share: float) -> None:
 class Strata:
     """Agreement of one record by the number of features drawn afresh; stratum 0 is a single query."""
 
-    def __init__(self, question: Question, record: int, k: int, targets: list[object]) -> None:
-        self.question, self.record, self.k, self.targets = question, record, k, targets
-        self.s = len(question.features)
-        self.home = nearest_index(question.unit[record], k).astype(np.intp)
+    def __init__(self, problem: Problem, record: int, k: int, targets: list[object]) -> None:
+        self.problem, self.record, self.k, self.targets = problem, record, k, targets
+        self.s = len(problem.features)
+        self.home = nearest_index(problem.unit[record], k).astype(np.intp)
         self.queries = 0
-        self.seen = {question.labels[record]}
+        self.seen = {problem.labels[record]}
         self.q = [Interval(np.zeros(self.s + 1), np.ones(self.s + 1)) for _ in targets]
         for q, hits in zip(self.q, self._ask(self.home[np.newaxis]), strict=True):
             q.lower[0] = q.upper[0] = float(hits)
 
     def _ask(self, index: Indices) -> list[int]:
         """Return how many labels equal each target, for rows of grid indices."""
-        features, unit = self.question.features, index / (self.k - 1)
+        features, unit = self.problem.features, index / (self.k - 1)
         values = [feature.from_unit(unit[:, j], points=self.k) for j, feature in enumerate(features)]
-        labels = self.question.ask(np.full(len(index), self.record), values)
+        labels = self.problem.ask(np.full(len(index), self.record), values)
         self.queries += len(index)
         self.seen |= set(labels.tolist())
         return [int((labels == target).sum()) for target in self.targets]

@@ -19,7 +19,7 @@ from epsworth.utility.engines.rays import Rays
 from epsworth.utility.engines.sampled import Sampled
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 ENGINES: tuple[Engine, ...] = (
     Label(),
@@ -60,16 +60,16 @@ def known(method: object) -> bool:
     return isinstance(method, str) and method in methods()
 
 
-def plan(question: Question, method: Method, *, average_first: bool = False) -> list[Part]:
+def plan(problem: Problem, method: Method, *, average_first: bool = False) -> list[Part]:
     """Assign every mechanism; those that share an engine (and, say, a grid) are answered together."""
     parts: dict[tuple[str, Hashable], Part] = {}
     engines = [engine for engine in ENGINES if method in ("auto", engine.name)]
     if method == "auto" and average_first:
         engines = [engine for engine in engines if not engine.draws_by_record]
-    for m in range(len(question.names)):
-        engine = _chosen(question, m, method, engines)
-        key = engine.name, engine.group_key(question, m)
-        why = "asked for" if engine.name == method == "sampled" else _why(engine, question, m)
+    for m in range(len(problem.names)):
+        engine = _chosen(problem, m, method, engines)
+        key = engine.name, engine.group_key(problem, m)
+        why = "asked for" if engine.name == method == "sampled" else _why(engine, problem, m)
         part = parts.get(key, Part((), engine, why))
         parts[key] = Part((*part.mechanisms, m), engine, part.why)
     numbers = itertools.count()
@@ -79,27 +79,27 @@ def plan(question: Question, method: Method, *, average_first: bool = False) -> 
     ]
 
 
-def _why(engine: Engine, question: Question, m: int) -> str:
+def _why(engine: Engine, problem: Problem, m: int) -> str:
     """Say in a note why an engine answers, and that it is asked about numbers alone where it is."""
-    reduced = engine.reduced(question, m)
-    apart = "" if reduced is question else ", for every combination of the sensitive categories"
+    reduced = engine.reduced(problem, m)
+    apart = "" if reduced is problem else ", for every combination of the sensitive categories"
     return engine.explain(reduced, m) + apart
 
 
-def _chosen(question: Question, m: int, method: Method, engines: Sequence[Engine]) -> Engine:
+def _chosen(problem: Problem, m: int, method: Method, engines: Sequence[Engine]) -> Engine:
     """Return the first engine that can answer and finds it worthwhile, or is asked for; else the first that can.
 
     A label that is itself randomised has an engine of its own, whatever is asked for.
     """
-    if not question.releases[m][0].mechanisms:
+    if not problem.releases[m][0].mechanisms:
         engines = [engine for engine in ENGINES if engine.perturbs_label]
     able = []
     for engine in engines:
-        if engine.supports(question, m) is None:
-            if method == engine.name or engine.worthwhile(engine.reduced(question, m), m):
+        if engine.supports(problem, m) is None:
+            if method == engine.name or engine.worthwhile(engine.reduced(problem, m), m):
                 return engine
             able.append(engine)
     if not able:
-        reason, remedy = engines[0].supports(question, m), engines[0].remedy
-        raise ValueError(f"method={method!r} cannot answer {question.names[m]}: {reason}; {remedy}")
+        reason, remedy = engines[0].supports(problem, m), engines[0].remedy
+        raise ValueError(f"method={method!r} cannot answer {problem.names[m]}: {reason}; {remedy}")
     return able[0]

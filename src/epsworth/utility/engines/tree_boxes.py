@@ -39,7 +39,7 @@ from epsworth.utility.engines.loops import compiled
 from epsworth.utility.engines.partition import Leaves
 from epsworth.utility.engines.votes import Cells, Leads
 from epsworth.utility.pace import Stopped
-from epsworth.utility.question import Question
+from epsworth.utility.problem import Problem
 
 MOST_CELLS = 4_096  # of a table
 MOST_AT_ONCE = 1 << 20  # of the one table of a record
@@ -281,7 +281,7 @@ class Reach:
         The cells that can have mass.
     """
 
-    question: Question
+    problem: Problem
     record: int
     leaves: Leaves
     edges: list[Floats]
@@ -289,27 +289,27 @@ class Reach:
     start: Corners
 
     @classmethod
-    def of(cls, question: Question, record: int, laws: LawsOverEpsilon, leaves: Leaves) -> Reach:
+    def of(cls, problem: Problem, record: int, laws: LawsOverEpsilon, leaves: Leaves) -> Reach:
         """Evaluate the laws; where all mechanisms stay in the declared ranges, cells beyond them are left out."""
         edges = [np.concatenate([[-np.inf], own, [np.inf]]) for own in leaves.edges]
         below = []
         for j, own in enumerate(edges):
-            x = question.unit[record, j]
-            cumulated = np.concatenate([laws.below(m, j, x, own) for m in range(question.shape[0])])
+            x = problem.unit[record, j]
+            cumulated = np.concatenate([laws.below(m, j, x, own) for m in range(problem.shape[0])])
             below.append(np.ascontiguousarray(np.maximum.accumulate(cumulated, axis=1).T))
-        stays = all(stays_in_range(row) for row in question.releases)
+        stays = all(stays_in_range(row) for row in problem.releases)
         cells = [
             np.flatnonzero(within(feature, own)) if stays else np.arange(len(own) - 1)
-            for feature, own in zip(question.features, edges, strict=True)
+            for feature, own in zip(problem.features, edges, strict=True)
         ]
         first, last = (np.array([[some[end] for some in cells]], dtype=np.int32) for end in (0, -1))
-        return cls(question, record, leaves, edges, below, (first, last))
+        return cls(problem, record, leaves, edges, below, (first, last))
 
     def region(self, place: int, allowed: float) -> Undecided:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
-        builder = self.question.read(cells_for)
+        builder = self.problem.read(cells_for)
         leads = Leads.of(builder.model, self.leaves, place)
-        descent = descend(leads, self.below, self.start, allowed, self.question.pace.check)
+        descent = descend(leads, self.below, self.start, allowed, self.problem.pace.check)
         queries = 0
         if leads.apart and descent.undecided > allowed:
             with suppress(Stopped):
@@ -335,7 +335,7 @@ class Reach:
         first, left = order[:MOST_ASKED], order[MOST_ASKED:]
         values = [_points(own, low[first, j], high[first, j]) for j, own in enumerate(self.edges)]
         with in_sequence():  # sums of several threads differ from call to call
-            keeps = self.question.ask(np.full(len(first), self.record), values) == label
+            keeps = self.problem.ask(np.full(len(first), self.record), values) == label
         descent.agrees += mass[first[keeps]].sum(axis=0)
         descent.differs += mass[first[~keeps]].sum(axis=0)
         descent.certain &= bool(keeps.all())
@@ -357,29 +357,29 @@ class BranchAndBound(Branching):
     name, reason = "branch_and_bound", "a tree model with {features}"
     reading, most_features = cells_for, 6
 
-    def classes(self, question: Question) -> NDArray[Any]:
+    def classes(self, problem: Problem) -> NDArray[Any]:
         """Return the model's labels."""
-        return np.asarray(self.read(question).model.classes)
+        return np.asarray(self.read(problem).model.classes)
 
     def regions(
-        self, question: Question, record: int, laws: LawsOverEpsilon, settings: Settings
+        self, problem: Problem, record: int, laws: LawsOverEpsilon, settings: Settings
     ) -> Callable[[int], Undecided]:
         """Return what decides the boxes of a record."""
-        reach = Reach.of(question, record, laws, self.read(question).reached(record))
+        reach = Reach.of(problem, record, laws, self.read(problem).reached(record))
         return lambda place: reach.region(place, enough(settings))
 
-    def unsupported_reason(self, question: Question, m: int) -> str | None:
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse categories, and ensembles whose labels do not follow from one sum of trees."""
-        if self.read(question).model.decision is not None:
+        if self.read(problem).model.decision is not None:
             return "the members of the ensemble decide by themselves, so that bounds on one sum tell nothing"
-        ranges = all(feature.categories is None for feature in question.features)
+        ranges = all(feature.categories is None for feature in problem.features)
         return None if ranges else "a sensitive feature is categorical"
 
-    def group_key(self, question: Question, m: int) -> bool:
+    def group_key(self, problem: Problem, m: int) -> bool:
         """Tell mechanisms that stay in the declared ranges from others: theirs are the cells within."""
-        return stays_in_range(question.releases[m])
+        return stays_in_range(problem.releases[m])
 
-    def worthwhile(self, question: Question, m: int) -> bool:
+    def worthwhile(self, problem: Problem, m: int) -> bool:
         """Tell whether there are not too many records for certain bounds."""
-        features = len(question.features)
-        return features < min(MOST_RECORDS) or len(question.records) <= MOST_RECORDS[features]
+        features = len(problem.features)
+        return features < min(MOST_RECORDS) or len(problem.records) <= MOST_RECORDS[features]

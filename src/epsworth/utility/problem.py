@@ -100,10 +100,10 @@ def _tailored_options(word: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class Problem:
     """What is asked, checked: mechanisms x epsilons x records, for one classifier.
 
-    `Question.of` and `question_of_policy` make it.
+    `Problem.of` and `problem_of_policy` make it.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Question:
         Queries spent before any engine: on the records, on some of them again, and over the ranges.
     readings : dict
         What `read` has found.
-    subsets : tuple of (Question, int)
+    subsets : tuple of (Problem, int)
         Where a record releases only some of its features: a question for every subset of them, and in how many of the
         equally likely choices it is that one.
     pace : Pace
@@ -139,8 +139,8 @@ class Question:
     Examples
     --------
     >>> import epsworth as ew
-    >>> question = ew.Question.of(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, epsilons=[1, 2])
-    >>> question.shape, question.labels.tolist()
+    >>> problem = ew.Problem.of(lambda X: X[:, 0] <= 0.5, [[0.2], [0.8]], sensitive=0, epsilons=[1, 2])
+    >>> problem.shape, problem.labels.tolist()
     ((6, 2, 2), [True, False])
     """
 
@@ -156,8 +156,8 @@ class Question:
     labels: Labels
     y: NDArray[Any] | None
     asked: int = 0
-    readings: dict[Callable[[Question], Any], Any] = field(default_factory=dict)
-    subsets: tuple[tuple[Question, int], ...] = ()
+    readings: dict[Callable[[Problem], Any], Any] = field(default_factory=dict)
+    subsets: tuple[tuple[Problem, int], ...] = ()
     pace: Pace = field(default_factory=Pace)
     domain: Domain | None = None
     words: Words = Words((), {}, ())
@@ -178,7 +178,7 @@ class Question:
         domain: Ranges | None = None,
         y: ArrayLike | None = None,
         quantise: int | None = None,
-    ) -> Question:
+    ) -> Problem:
         """Check what is asked, once: parameters as of `stability`."""
         classifier = as_classifier(model)
         given = None if domain is None else as_domain(domain)
@@ -203,7 +203,7 @@ class Question:
         if quantise is not None:
             whole("quantise", quantise, least=2)
             built = [[quantised(release, quantise) for release in row] for row in built]
-        question = cls(
+        problem = cls(
             classifier=classifier,
             records=records,
             positions=positions,
@@ -226,7 +226,7 @@ class Question:
             domain=given,
             words=words,
         )
-        return asked(question, y)
+        return asked(problem, y)
 
     @property
     def passing(self) -> tuple[str, ...]:
@@ -246,7 +246,7 @@ class Question:
         """The records that are asked about here."""
         return range(self.start, self.shape[2] if self.stop is None else self.stop)
 
-    def part(self) -> Question:
+    def part(self) -> Problem:
         """Return the question as if the records that are asked about here were all; nothing is read of it yet."""
         at = np.arange(len(self.records))[self.left]
         y, answered = (None if labels is None else labels[at] for labels in (self.y, self.answered))
@@ -255,7 +255,7 @@ class Question:
             readings={}, start=0, stop=None,
         )  # fmt: skip
 
-    def only(self, mechanisms: Sequence[int]) -> Question:
+    def only(self, mechanisms: Sequence[int]) -> Problem:
         """Return the question about some of its mechanisms."""
         return replace(
             self,
@@ -263,7 +263,7 @@ class Question:
             releases=tuple(self.releases[m] for m in mechanisms),
         )
 
-    def read(self, reading: Callable[[Question], T]) -> T:
+    def read(self, reading: Callable[[Problem], T]) -> T:
         """Return what a reading of the classifier finds, or raise why it finds nothing: read once, whoever asks."""
         if reading not in self.readings:
             try:
@@ -274,7 +274,7 @@ class Question:
             raise type(found)(*found.args)
         return found  # type: ignore[no-any-return]  # what the reading found
 
-    def readable(self, reading: Callable[[Question], Any]) -> bool:
+    def readable(self, reading: Callable[[Problem], Any]) -> bool:
         """Tell whether a reading of the classifier finds anything."""
         try:
             self.read(reading)
@@ -306,27 +306,27 @@ def _check_at_records(name: str, releases: Sequence[Release], features: Sequence
                 check_promise(name, release, inputs)
 
 
-def asked(question: Question, y: ArrayLike | None) -> Question:
+def asked(problem: Problem, y: ArrayLike | None) -> Problem:
     """Return a question with the labels of its records; see that the classifier answers steadily."""
-    classifier = question.classifier
-    labels, queries = reference_labels(classifier, question.records)
-    question = replace(question, labels=labels, y=None if y is None else true_labels(y, labels, classifier))
-    return replace(question, asked=queries + _ask_over_the_ranges(question))
+    classifier = problem.classifier
+    labels, queries = reference_labels(classifier, problem.records)
+    problem = replace(problem, labels=labels, y=None if y is None else true_labels(y, labels, classifier))
+    return replace(problem, asked=queries + _ask_over_the_ranges(problem))
 
 
-def _ask_over_the_ranges(question: Question) -> int:
+def _ask_over_the_ranges(problem: Problem) -> int:
     """Ask about values over the whole ranges, where batches differ and scores show themselves by how many they are.
 
     Return the number of queries.
     """
-    classifier, rng = question.classifier, np.random.default_rng(0)
+    classifier, rng = problem.classifier, np.random.default_rng(0)
     size = SPREAD if classifier.history.doubtful else ASKED_AGAIN[0]
-    rows = rng.integers(len(question.records), size=size)
-    values = [feature.from_unit(rng.uniform(size=size)) for feature in question.features]
-    labels = question.ask(rows, values)
+    rows = rng.integers(len(problem.records), size=size)
+    values = [feature.from_unit(rng.uniform(size=size)) for feature in problem.features]
+    labels = problem.ask(rows, values)
     classifier.history.settle(classifier.name)
     return size + check_batch_invariance(
-        classifier.name, lambda at: question.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
+        classifier.name, lambda at: problem.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
     )
 
 
