@@ -83,7 +83,7 @@ class Checkpoint:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path, self.clock, self.written = check_folder(path), clock, clock()
-        head: dict[str, Any] = {"format": FORMAT, "note": FACE, "problem": dict(problem), "records": records}
+        head: dict[str, Any] = {"format": FORMAT, "note": FACE, "question": dict(problem), "records": records}
         head |= {"seeds": drawn_seeds(rng), "size": size, "average_first": average_first}
         if (self.path / HEAD).exists():
             head = read_head(self.path)
