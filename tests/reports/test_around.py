@@ -179,7 +179,7 @@ def test_hostile_surroundings_stay_text():
 
 @pytest.mark.slow
 def test_ten_thousand_records_with_surroundings_fit():
-    from epsworth.reports.result import Problem, Said, _of_curves
+    from epsworth.reports.result import Question, Said, _of_curves
 
     for accuracy in (False, True):
         made = curves(6, 100, 10_000, accuracy=accuracy)
@@ -195,7 +195,7 @@ def test_ten_thousand_records_with_surroundings_fit():
         }  # computing them takes a minute
         of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
         population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
-        page = _of_curves(made, Problem(), b"{}", Said(), population, held)
+        page = _of_curves(made, Question(), b"{}", Said(), population, held)
         print(page)
         assert len(page.html.encode()) <= 250_000
 

@@ -22,7 +22,7 @@ from made_pages import HOSTILE, Read, curves
 
 import epsworth as ew
 from epsworth.reports.escaping import UNSEEN, cleaned, embedded, escaped
-from epsworth.reports.result import Problem, Said, _of_curves
+from epsworth.reports.result import Question, Said, _of_curves
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
     population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
     began = time.perf_counter()
-    page = _of_curves(made, Problem(), b"{}", Said(), population)
+    page = _of_curves(made, Question(), b"{}", Said(), population)
     assert time.perf_counter() - began < 30  # a few seconds; not minutes
     assert len(page.html.encode()) <= 250_000
     assert Read(page.html).numbers["worst"][0][0][::2] != []

@@ -66,7 +66,7 @@ def stability_in_parts(problem: Problem | TailoredProblem, folder: str | Path, *
     """
     if not isinstance(problem, Problem):
         raise TypeError(
-            f"question must be what Problem.of or problem_of_policy returns, got {short(problem)}; "
+            f"problem must be what Problem.of or problem_of_policy returns, got {short(problem)}; "
             "a tailored policy is analysed for all records at once, by stability_of_policy"
         )
     if "over" in run or "checkpoint" in run:
