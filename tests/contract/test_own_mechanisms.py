@@ -142,6 +142,7 @@ def test_an_answer_that_no_promise_allows_is_refused(monkeypatch, public, raises
 
 
 @pytest.mark.parametrize("name", ["pm", "krr:k=5", "laplace_clipped", "gaussian_clipped:delta=0.3"])
+@pytest.mark.cases(2)
 def test_answers_of_proven_mechanisms_are_never_refused(monkeypatch, name):
     monkeypatch.setattr("epsworth.utility.engines.results.is_brought", lambda release: True)
     X = np.random.default_rng(0).random((60, 2))

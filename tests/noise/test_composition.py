@@ -93,6 +93,7 @@ SEVERAL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_more_releases_than_memory_has_room_for_leave_the_gaussian():
     tracemalloc.start()
     ranked = noise.cheapest(2, confidence=0.9, delta=1e-6, releases=100_000)
@@ -126,6 +127,7 @@ def test_a_gaussian_keeps_an_epsilon_however_small_delta_is(delta, releases):
 
 
 @pytest.mark.parametrize("releases", [1, 100_000])
+@pytest.mark.cases(1)
 def test_noise_that_is_left_out_for_a_tiny_delta_was_not_tried(releases):
     ranked = noise.cheapest(5, confidence=0.95, delta=1e-300, releases=releases)
     assert math.isfinite(ranked.named("gaussian").epsilon)

@@ -100,6 +100,7 @@ def test_columns_are_chosen_and_name_what_is_released(cli, words, kept):
     ("mean", "--record-posterior", "0.7"),
     ("logistic", "--at-least", "0.5", "--audit", "--output", "short.skops"),
 ])  # fmt: skip
+@pytest.mark.cases(1)
 def test_a_release_is_told_on_a_screen(cli, words):
     code, out, _ = cli("privatize", words[0], "iris.csv", "--target", "species", "--worlds", "32", *words[1:])
     assert code == 0

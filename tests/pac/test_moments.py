@@ -48,6 +48,7 @@ def test_one_pass_gives_what_fits_give(algorithm, y, rate, persons):
         np.testing.assert_array_equal(one.output(members[i]), found[i])
 
 
+@pytest.mark.slow
 def test_outputs_do_not_depend_on_how_worlds_are_cut():
     one = experiment(Ridge(1.0), TARGET)
     whole = one.run(range(64)).outputs

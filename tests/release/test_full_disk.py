@@ -25,7 +25,7 @@ def command(code, *words, **streams):
 
 
 @pytest.mark.parametrize("kind", [*WRITERS, "folder"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(2)
 def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
     n = 40_000
     table = pl.DataFrame({"note": np.random.default_rng(0).random(n), "age": np.arange(n) % 100 + 0.0})

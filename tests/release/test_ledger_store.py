@@ -609,6 +609,7 @@ def steps(ledger: Ledger, number: int, monkeypatch) -> int:
 CONNECT = sqlite3.connect
 
 
+@pytest.mark.slow
 def test_one_more_run_reads_none_of_those_before_it(tmp_path, monkeypatch):
     """Whether its records are new, or left before; and the files are few."""
     ledger = Ledger(tmp_path)

@@ -81,6 +81,7 @@ def released(folder, content, ending, policy):
 
 
 @pytest.mark.parametrize("policy", [OPEN, CLOSED])
+@pytest.mark.cases(1)
 def test_json_lines_tell_nothing_more(tmp_path, policy):
     for form in (
         '{{"id": 0, "age": {0}, "city": "x", "job": {0}, "code": {0}}}\n',
@@ -303,7 +304,7 @@ def test_reading_a_number_never_fails(value):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "folder"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(1)
 def test_the_command_tells_nothing_more(tmp_path, kind):
     """What is printed, the exit status, what passes; the draws are the system's."""
     said = []

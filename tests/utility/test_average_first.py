@@ -153,6 +153,7 @@ def test_classifiers_are_asked_on_one_openmp_thread_and_the_setting_is_restored(
 
 
 @pytest.mark.parametrize("times", [2, 6, 12])
+@pytest.mark.cases(1)
 def test_a_run_goes_on_with_the_average_first_without_a_deadline_too(times, tmp_path):
     given, left = GIVEN | {"tolerance": 0.05, "seconds": None}, [times]
 

@@ -112,7 +112,7 @@ def test_shares_never_sum_to_more_than_the_total(parts, monkeypatch):
 
 
 @pytest.mark.parametrize("features", [2, 3])
-@pytest.mark.cases("all")
+@pytest.mark.cases(1)
 def test_a_budget_is_split_between_numbers_and_categories(features):
     """An engine of numbers alone is asked once per category, about every split anew."""
     grades = ["low", "mid", "high"]
