@@ -92,9 +92,9 @@ def test_pieces_that_change_places_are_refused(change, tmp_path):
     if change == "swapped":
         shutil.copy(second, first)
     shutil.copy(tmp_path / "held", second)
-    with pytest.raises(ValueError, match="holds other records"):
+    with pytest.raises(ValueError, match="holds another piece than its name says"):
         ew.CurveParts.load(tmp_path / "parts").whole()
-    with pytest.raises(ValueError, match="holds other records"):
+    with pytest.raises(ValueError, match="holds another piece than its name says"):
         in_parts(model, X[:24], **asked)
 
 
