@@ -35,16 +35,16 @@ def former_cells(builder: TreeCells, record: int) -> tuple[tuple[np.ndarray, ...
             left, right = edge[:-1][at], edge[1:][at]
             beyond = np.where(np.isfinite(left), np.nextafter(left, np.inf), 0.0)
             values.append(np.where(np.isfinite(right), right, beyond))
-        labels[tied] = model.places(builder.question.ask(np.full(tied[0].size, record), values))
+        labels[tied] = model.places(builder.problem.ask(np.full(tied[0].size, record), values))
     edges, labels = merged(edges, labels)
     return edges, Table(labels, model.classes)
 
 
 def former_shares(builder: TreeCells, laws: LawsOverEpsilon, record: int) -> np.ndarray:
     """Return how often the record's own label stays, for all points."""
-    question, (edges, table) = builder.question, former_cells(builder, record)
+    problem, (edges, table) = builder.problem, former_cells(builder, record)
     masses = [
-        np.concatenate([laws.masses(i, j, question.unit[record, j], edge) for i in range(len(question.names))])
+        np.concatenate([laws.masses(i, j, problem.unit[record, j], edge) for i in range(len(problem.names))])
         for j, edge in enumerate(edges)
     ]
-    return agreement(table, [question.labels[record]], masses)[0]
+    return agreement(table, [problem.labels[record]], masses)[0]
