@@ -55,10 +55,10 @@ def policy():
 
 DOORS = {
     "a classifier's columns": lambda table, path: as_records(table, features=["age"]),
-    "a sensitive column": lambda table, path: as_records(table).position("age"),
+    "a sensitive column": lambda table, path: as_records(table).positions("sensitive", "age"),
     "a column that the model lacks": lambda table, path: type(as_records(table))(
         as_records(table, features=table.columns[1:]).frame, tuple(table.columns)
-    ).position(0),
+    ).positions("sensitive", 0),
     "--sensitive": lambda table, path: column_named("age", table.columns),
     "--sensitive by number": lambda table, path: column_named("0", table.columns),
     "privatize --target": lambda table, path: _pool(path, "age", None, None, ",", None, None),
