@@ -76,13 +76,16 @@ def as_float(value: object) -> float:
 
 
 def short(value: object) -> str:
-    """Return what was given, in one line.
+    """Return what was given, in one line; of tables and arrays the kind and shape alone, since they may be private.
 
     Examples
     --------
     >>> short(0.1), len(short("x" * 1000)), short(10**9999)
     ('0.1', 60, 'a huge number')
     """
+    shape = getattr(value, "shape", ())
+    if isinstance(shape, tuple) and shape:
+        return f"{type(value).__name__} of shape {shape}"
     try:
         text = repr(value)
     except ValueError:  # an integer with thousands of digits

@@ -77,6 +77,7 @@ def stability_in_parts(problem: Problem | TailoredProblem, folder: str | Path, *
         raise ValueError("a policy that samples features is analysed for all records at once; use stability_of_policy")
     run["over"] = "records"
     how = Run.of(**run)
+    problem.check_unchanged()
     check_folder(folder, "folder")
     how.pace.progress(READ / 2)
     n, n_jobs = len(problem.records), how.n_jobs

@@ -128,7 +128,12 @@ def _near(
 ) -> Surroundings:  # fmt: skip
     """Add what needs the model's answers: a map, a box and a split."""
     one = replace(problem, start=place.record, stop=place.record + 1).part()
-    slow = _tried("the map", notes, lambda: _slowness(one))
+
+    def look() -> float:
+        problem.check_unchanged()
+        return _slowness(one)
+
+    slow = _tried("the map", notes, look)
     if slow is None:
         return around
     numeric = all(feature.categories is None for feature in problem.features)

@@ -99,9 +99,9 @@ def _tailored_options(word: str) -> dict[str, Any]:
     return read.options
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """What is asked, checked: mechanisms x epsilons x records, for one classifier.
+    """What is asked, checked: mechanisms x epsilons x records, for one classifier as it was then.
 
     `Problem.of` and `problem_of_policy` make it.
 
@@ -132,6 +132,8 @@ class Problem:
         What was declared; None where the features must lie on [0, 1].
     words : Words
         The mechanisms as they were asked for; ``names`` and ``releases`` are those of the others than tailored ones.
+    seen : tuple of ndarray
+        What the classifier answered when the problem was made: of the records, and over the ranges.
     start, stop : int
         The records that are asked about here: those from ``start`` on, and before ``stop`` where there is one.  What is
         read of the classifier is read for all.
@@ -161,6 +163,7 @@ class Problem:
     pace: Pace = field(default_factory=Pace)
     domain: Domain | None = None
     words: Words = Words((), {}, ())
+    seen: tuple[Labels, Labels] = (UNASKED, UNASKED)
     start: int = 0
     stop: int | None = None
     answered: Labels | None = None
@@ -255,6 +258,26 @@ class Problem:
             readings={}, start=0, stop=None,
         )  # fmt: skip
 
+    def check_unchanged(self) -> None:
+        """Refuse a classifier, or a table, that answers otherwise than when the problem was made.
+
+        What was read of the classifier is read once: the labels of some records and of values over the ranges must be
+        those of then.
+        """
+        labels, spread = self.seen
+        some = np.arange(min(len(labels), ASKED_AGAIN[1]))
+        same = np.array_equal(answer(self.classifier, self.records, some), labels[some])
+        if not (same and np.array_equal(self.ask(*_over_the_ranges(self, len(spread))), spread)):
+            raise ValueError(
+                f"{self.classifier.name} answers otherwise than when the problem was made: it was fitted again, or the "
+                "table was changed; make the problem anew"
+            )
+
+    def __repr__(self) -> str:
+        m, e, n = self.shape
+        names = ", ".join(feature.name for feature in self.features)
+        return f"<Problem: {m} mechanisms x {e} epsilons x {n} records; sensitive: {names}>"
+
     def only(self, mechanisms: Sequence[int]) -> Problem:
         """Return the question about some of its mechanisms."""
         return replace(
@@ -311,23 +334,21 @@ def asked(problem: Problem, y: ArrayLike | None) -> Problem:
     classifier = problem.classifier
     labels, queries = reference_labels(classifier, problem.records)
     problem = replace(problem, labels=labels, y=None if y is None else true_labels(y, labels, classifier))
-    return replace(problem, asked=queries + _ask_over_the_ranges(problem))
-
-
-def _ask_over_the_ranges(problem: Problem) -> int:
-    """Ask about values over the whole ranges, where batches differ and scores show themselves by how many they are.
-
-    Return the number of queries.
-    """
-    classifier, rng = problem.classifier, np.random.default_rng(0)
     size = SPREAD if classifier.history.doubtful else ASKED_AGAIN[0]
-    rows = rng.integers(len(problem.records), size=size)
-    values = [feature.from_unit(rng.uniform(size=size)) for feature in problem.features]
-    labels = problem.ask(rows, values)
+    rows, values = _over_the_ranges(problem, size)
+    spread = problem.ask(rows, values)  # where batches differ, and scores show themselves by how many they are
     classifier.history.settle(classifier.name)
-    return size + check_batch_invariance(
-        classifier.name, lambda at: problem.ask(rows[at], [v[at] for v in values]), labels, *SAME_RECORDS
+    queries += size + check_batch_invariance(
+        classifier.name, lambda at: problem.ask(rows[at], [v[at] for v in values]), spread, *SAME_RECORDS
     )
+    return replace(problem, asked=queries, seen=(labels, spread))
+
+
+def _over_the_ranges(problem: Problem, size: int) -> tuple[Indices, list[NDArray[Any]]]:
+    """Return rows, and values over the whole ranges of the sensitive features."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(len(problem.records), size=size)
+    return rows, [feature.from_unit(rng.uniform(size=size)) for feature in problem.features]
 
 
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:

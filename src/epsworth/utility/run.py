@@ -140,6 +140,7 @@ class Run:
         confidence, tolerance = options.get("confidence", 0.999), options.get("tolerance", 0.01)
         at_least, n_jobs, checkpoint = options.get("at_least"), options.get("n_jobs"), options.get("checkpoint")
         _check(method, confidence, tolerance, over, at_least)
+        confidence, tolerance = float(confidence), float(tolerance)
         check_n_jobs(n_jobs)
         if checkpoint is not None:
             check_folder(checkpoint)

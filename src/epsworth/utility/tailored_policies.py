@@ -57,7 +57,7 @@ class Drawn(WordSource):
         return self.rng.integers(1 << 64, size=count, dtype=np.uint64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TailoredProblem:
     """A question about a tailored policy.
 

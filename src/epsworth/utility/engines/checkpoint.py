@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import tempfile
 import time
 import zipfile
 import zlib
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.files import OutputError, file_named, reading, replacing
+from epsworth.files import OutputError, file_named, reading, replacing, writing
 from epsworth.utility.engines.digests import check_same_question
 from epsworth.utility.quantities import Bounds
 
@@ -90,9 +92,13 @@ class Checkpoint:
             with reading(self.path / HEAD, "checkpoint"):
                 check_same_question(head["question"], problem)
         else:
-            self.path.mkdir(mode=0o700, exist_ok=True)
-            with replacing(self.path / HEAD, OWNER_ONLY) as temporary:
-                temporary.write_text(json.dumps(head), encoding="utf-8")
+            try:
+                self.path.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise OutputError(f"cannot make the folder {path}: {error.strerror}; give another path") from None
+            head = _first_head(self.path, head)
+            with reading(self.path / HEAD, "checkpoint"):
+                check_same_question(head["question"], problem)
         self.size, self.seeds, self.average_first = int(head["size"]), tuple(head["seeds"]), bool(head["average_first"])
         self.digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
         self.states: dict[str, Arrays] = {}
@@ -236,14 +242,38 @@ def read_piece(path: Path, digest: str, shape: tuple[int, int, int], with_accura
 def check_folder(path: str | Path, field: str = "checkpoint") -> Path:
     """Return where a checkpoint is, or can be made; refuse a folder that holds anything else."""
     path = file_named(path, field)
+    if "\0" in str(path):
+        raise OutputError(f"{field}: a folder's name holds no NUL; choose another")
     if path.exists() and not path.is_dir():
         raise OutputError(f"cannot keep pieces in {path}: it is a file; give a folder")
     if not path.absolute().parent.is_dir():
         raise OutputError(f"cannot make the folder {path}: {path.absolute().parent} does not exist; create it first")
     begun = f".{HEAD}."  # of a run that was killed while it wrote it
-    if path.is_dir() and not (path / HEAD).exists() and not all(one.name.startswith(begun) for one in path.iterdir()):
+    if (
+        path.is_dir()
+        and not (path / HEAD).exists()
+        and not all(one.name == HEAD or one.name.startswith(begun) for one in path.iterdir())
+    ):
         raise OutputError(f"cannot keep pieces in {path}: it holds other files; give a folder of its own")
     return path
+
+
+def _first_head(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
+    """Write a head where there is none yet, and return the one that is there: the first of those that begin at once."""
+    with writing(folder / HEAD):
+        handle, name = tempfile.mkstemp(prefix=f".{HEAD}.", dir=folder)  # for its owner alone
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(head, file)
+            try:
+                os.link(name, folder / HEAD)
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without links
+                os.replace(name, folder / HEAD)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    return read_head(folder)
 
 
 def read_head(folder: Path) -> dict[str, Any]:
