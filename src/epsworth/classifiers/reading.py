@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,24 @@ SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "Halvin
 COMPONENTS = {"KMeans": "cluster_centers_", "MiniBatchKMeans": "cluster_centers_", "GaussianMixture": "weights_"}
 UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # from what another version fitted, or wrote
 LEAST_CLEAR = 16  # of at least 64 points that every caller asks about
+Model = TypeVar("Model")
+Form = TypeVar("Form")
 
 
 class Unsupported(Exception):
     """What stands in the way of reading a model, or of an engine that would answer for it."""
+
+
+def read_once(memory: dict[Callable[[Model], Any], Any], reader: Callable[[Model], Form], model: Model) -> Form:
+    """Return what a reader reads of a model, or raise why it reads nothing: it is asked once, and remembered."""
+    if reader not in memory:
+        try:
+            memory[reader] = reader(model)
+        except Unsupported as why:
+            memory[reader] = why
+    if isinstance(form := memory[reader], Unsupported):
+        raise type(form)(*form.args)
+    return form  # type: ignore[no-any-return]  # what the reader returned
 
 
 def library_class(model: Any) -> str | None:

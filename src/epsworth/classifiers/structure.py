@@ -21,7 +21,7 @@ from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.onnx_reading import onnx_network, onnx_trees
 from epsworth.classifiers.pipeline import NOTHING, Preprocessing
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
-from epsworth.classifiers.reading import UNREADABLE, Unsupported, delegate, library_class, opened, steps_of
+from epsworth.classifiers.reading import UNREADABLE, Unsupported, delegate, library_class, opened, read_once, steps_of
 from epsworth.classifiers.sklearn_trees import (
     FORESTS,
     TREES,
@@ -56,33 +56,22 @@ class Structure:
     @property
     def trees(self) -> TreeModel:
         """A sum of trees, and what stands before them."""
-        return self._form(read_trees)  # type: ignore[no-any-return]
+        return read_once(self._forms, read_trees, self.model)
 
     @property
     def linear(self) -> Scored:
         """An estimator that answers by its scores, the steps before it, and how labels follow from these."""
-        return self._form(scored)  # type: ignore[no-any-return]
+        return read_once(self._forms, scored, self.model)
 
     @property
     def quadratic(self) -> tuple[QuadraticScores, list[Any]]:
         """Quadratic scores, and the steps before them."""
-        return self._form(read_quadratic)  # type: ignore[no-any-return]
+        return read_once(self._forms, read_quadratic, self.model)
 
     @property
     def network(self) -> tuple[Network, list[Any]]:
         """Linear layers and activations, and the steps before them."""
-        return self._form(read_network)  # type: ignore[no-any-return]
-
-    def _form(self, reader: Callable[[Any], Any]) -> Any:
-        if reader not in self._forms:
-            try:
-                self._forms[reader] = reader(self.model)
-            except Unsupported as why:
-                self._forms[reader] = why
-        form = self._forms[reader]
-        if isinstance(form, Unsupported):
-            raise type(form)(*form.args)
-        return form
+        return read_once(self._forms, read_network, self.model)
 
 
 def read_trees(model: Any) -> TreeModel:

@@ -108,8 +108,7 @@ class TreeModel:
 
     def turns(self, seen: NDArray[Any], nodes: Any = slice(None)) -> Bools:
         """Tell whether values, as the trees see them and missing ones among them, go left at nodes (elementwise)."""
-        threshold = self.threshold[nodes]
-        left = np.asarray(seen < threshold if self.strict else seen <= threshold)
+        left = self.turns_left(seen, self.threshold[nodes])
         return left if self.missing is None else np.where(np.isnan(seen), self.missing[nodes], left)
 
     def last_left(self, threshold: Floats) -> Floats:

@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 from textwrap import fill
 
+from epsworth.sources import KINDS
+
 LARGEST = 1 << 20  # bytes
 LARGEST_TAILORED = 1 << 24  # of a policy that holds a copy of a classifier
 DEPTH = 16  # of brackets
 LONGEST = 40  # characters of a number
-TABLES = (".csv", ".csv.gz", ".jsonl", ".ndjson", ".parquet")  # endings of what is no policy
 WIDTH = 118  # letters of a line of numbers
 
 # texts that do not end run to the end, so that no letter is looked at twice
@@ -41,7 +42,7 @@ def check_no_table(path: str | Path) -> str | Path:
     Traceback (most recent call last):
     ValueError: policy table.csv: this is a table, by its ending; a policy is a .toml file, and is named before tables
     """
-    if str(path).lower().endswith(TABLES):
+    if str(path).lower().endswith(tuple(KINDS)):
         raise ValueError(
             f"policy {path}: this is a table, by its ending; a policy is a .toml file, and is named before tables"
         )

@@ -69,7 +69,7 @@ class Perturb(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # t
             )
         if self._named(X) and list(getattr(self, "feature_names_in_", names)) != names:
             raise ValueError("The feature names should match those that were passed during fit; reorder the columns")
-        return self._held(perturb(policy, table), Perturbation(policy).check_names(names), X)
+        return self._held(perturb(policy, table), names, X)
 
     def set_output(self, *, transform: str | None = None) -> Perturb:
         """Choose what holds a result: "pandas", "polars", or "default" for the kind of the table; None changes nothing.
@@ -115,17 +115,18 @@ class Perturb(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # t
         return array, [f"x{i}" for i in range(array.shape[1])]
 
     def _held(self, found: Any, names: list[str], X: Any) -> Any:
-        """Return a result in what holds results: see `set_output`."""
+        """Return a result in what holds results (`set_output`); ``names`` are those of the columns that came in."""
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
         if chosen == "default" or type(found).__module__.partition(".")[0] == chosen:
             return found
+        kept = Perturbation(as_policy(self.policy)).check_names(names)
         table = as_frame(found).to_dict(as_series=False) if self._named(found) else found
         if chosen == "polars":
             pl = needed("polars", "files", "a result in polars")
-            return pl.DataFrame(table) if self._named(found) else pl.DataFrame(table, schema=names, orient="row")
+            return pl.DataFrame(table) if self._named(found) else pl.DataFrame(table, schema=kept, orient="row")
         import pandas as pd
 
-        return pd.DataFrame(table, columns=names, index=X.index if isinstance(X, pd.DataFrame) else None)
+        return pd.DataFrame(table, columns=kept, index=X.index if isinstance(X, pd.DataFrame) else None)
 
     def _array(self, policy: Policy, X: Any) -> Any:
         """Check what is not a data frame; missing and infinite values are the policy's business.

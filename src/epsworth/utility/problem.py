@@ -14,7 +14,7 @@ from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
 from epsworth.classifiers.answers import check_batch_invariance
 from epsworth.classifiers.inputs import columns_read, table_of
-from epsworth.classifiers.reading import Unsupported
+from epsworth.classifiers.reading import Unsupported, read_once
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism
@@ -267,11 +267,17 @@ class Problem:
         labels, spread = self.seen
         some = np.arange(min(len(labels), ASKED_AGAIN[1]))
         same = np.array_equal(answer(self.classifier, self.records, some), labels[some])
-        if not (same and np.array_equal(self.ask(*_over_the_ranges(self, len(spread))), spread)):
+        if not (same and np.array_equal(self.ask(*self.over_the_ranges(len(spread))), spread)):
             raise ValueError(
                 f"{self.classifier.name} answers otherwise than when the problem was made: it was fitted again, or the "
                 "table was changed; make the problem anew"
             )
+
+    def over_the_ranges(self, size: int) -> tuple[Indices, list[NDArray[Any]]]:
+        """Return so many rows, and values over the whole ranges of the sensitive features: always the same ones."""
+        rng = np.random.default_rng(0)
+        rows = rng.integers(len(self.records), size=size)
+        return rows, [feature.from_unit(rng.uniform(size=size)) for feature in self.features]
 
     def __repr__(self) -> str:
         m, e, n = self.shape
@@ -288,14 +294,7 @@ class Problem:
 
     def read(self, reading: Callable[[Problem], T]) -> T:
         """Return what a reading of the classifier finds, or raise why it finds nothing: read once, whoever asks."""
-        if reading not in self.readings:
-            try:
-                self.readings[reading] = reading(self)
-            except Unsupported as why:
-                self.readings[reading] = why
-        if isinstance(found := self.readings[reading], Unsupported):
-            raise type(found)(*found.args)
-        return found  # type: ignore[no-any-return]  # what the reading found
+        return read_once(self.readings, reading, self)
 
     def readable(self, reading: Callable[[Problem], Any]) -> bool:
         """Tell whether a reading of the classifier finds anything."""
@@ -335,20 +334,13 @@ def asked(problem: Problem, y: ArrayLike | None) -> Problem:
     labels, queries = reference_labels(classifier, problem.records)
     problem = replace(problem, labels=labels, y=None if y is None else true_labels(y, labels, classifier))
     size = SPREAD if classifier.history.doubtful else ASKED_AGAIN[0]
-    rows, values = _over_the_ranges(problem, size)
+    rows, values = problem.over_the_ranges(size)
     spread = problem.ask(rows, values)  # where batches differ, and scores show themselves by how many they are
     classifier.history.settle(classifier.name)
     queries += size + check_batch_invariance(
         classifier.name, lambda at: problem.ask(rows[at], [v[at] for v in values]), spread, *SAME_RECORDS
     )
     return replace(problem, asked=queries, seen=(labels, spread))
-
-
-def _over_the_ranges(problem: Problem, size: int) -> tuple[Indices, list[NDArray[Any]]]:
-    """Return rows, and values over the whole ranges of the sensitive features."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(problem.records), size=size)
-    return rows, [feature.from_unit(rng.uniform(size=size)) for feature in problem.features]
 
 
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:

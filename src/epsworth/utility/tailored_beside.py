@@ -63,16 +63,16 @@ def curves_of(problem: Problem, rng: np.random.Generator, tolerance: float, seco
         LeakWarning,
         stacklevel=depth + 1,
     )
-    rows = [_row(word, options, problem, rng) for word, options in problem.words.tailored.items()]
+    table = problem.records.take(np.arange(len(problem.records)))
+    rows = [_row(word, options, problem, table, rng) for word, options in problem.words.tailored.items()]
     return _as_curves(problem, rows, tolerance, seconds)
 
 
-def _row(word: str, options: Mapping[str, Any], problem: Problem, rng: np.random.Generator) -> Row:
+def _row(word: str, options: Mapping[str, Any], problem: Problem, table: Any, rng: np.random.Generator) -> Row:
     given: dict[str, Any] = {"wish": "worst", "surrogate": "auto", "cells": 1, "fidelity": 0.0} | dict(options)
     try:
-        every = problem.records.take(np.arange(len(problem.records)))
         asking, parts, _ = asking_of(
-            problem.classifier, every, problem.positions, problem.domain, None, None, given["wish"],
+            problem.classifier, table, problem.positions, problem.domain, None, None, given["wish"],
             problem.y, None, None, given["cells"],
             given["fidelity"], False, given["surrogate"], 0.0, rng,
         )  # fmt: skip

@@ -87,18 +87,13 @@ class Checkpoint:
         self.path, self.clock, self.written = check_folder(path), clock, clock()
         head: dict[str, Any] = {"format": FORMAT, "note": FACE, "question": dict(problem), "records": records}
         head |= {"seeds": drawn_seeds(rng), "size": size, "average_first": average_first}
-        if (self.path / HEAD).exists():
-            head = read_head(self.path)
-            with reading(self.path / HEAD, "checkpoint"):
-                check_same_question(head["question"], problem)
-        else:
+        if not (self.path / HEAD).exists():
             try:
                 self.path.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
                 raise OutputError(f"cannot make the folder {path}: {error.strerror}; give another path") from None
-            head = _first_head(self.path, head)
-            with reading(self.path / HEAD, "checkpoint"):
-                check_same_question(head["question"], problem)
+            _write_head(self.path, head)
+        head = read_head(self.path, problem)  # of runs that begin at once, the first one's
         self.size, self.seeds, self.average_first = int(head["size"]), tuple(head["seeds"]), bool(head["average_first"])
         self.digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
         self.states: dict[str, Arrays] = {}
@@ -258,8 +253,8 @@ def check_folder(path: str | Path, field: str = "checkpoint") -> Path:
     return path
 
 
-def _first_head(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
-    """Write a head where there is none yet, and return the one that is there: the first of those that begin at once."""
+def _write_head(folder: Path, head: dict[str, Any]) -> None:
+    """Write a head, unless another run wrote one meanwhile."""
     with writing(folder / HEAD):
         handle, name = tempfile.mkstemp(prefix=f".{HEAD}.", dir=folder)  # for its owner alone
         try:
@@ -273,11 +268,10 @@ def _first_head(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
                 os.replace(name, folder / HEAD)
         finally:
             Path(name).unlink(missing_ok=True)
-    return read_head(folder)
 
 
-def read_head(folder: Path) -> dict[str, Any]:
-    """Return what was asked of a checkpoint; refuse what no run can have written."""
+def read_head(folder: Path, problem: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return what was asked of a checkpoint; refuse what no run can have written, and another problem than is given."""
     with reading(folder / HEAD, "checkpoint") as content:
         try:
             head: dict[str, Any] = json.loads(content)
@@ -289,4 +283,6 @@ def read_head(folder: Path) -> dict[str, Any]:
                 raise ValueError
         except UNREADABLE:
             raise ValueError("is damaged or of another version; remove the folder, or give another path") from None
+        if problem is not None:
+            check_same_question(head["question"], problem)
     return head

@@ -31,9 +31,6 @@ def described(problem: Problem, **settings: object) -> dict[str, str]:
     """Say what a question is, by the words of a refusal: by digests where there is much to say, or data."""
     labels_text([set(problem.labels.tolist())])  # refused now, or never
     columns = [problem.records.column(p) for p in range(len(problem.records.names))]
-    rng = np.random.default_rng(0)
-    rows = rng.integers(len(problem.records), size=PROBES)
-    values = [feature.from_unit(rng.uniform(size=PROBES)) for feature in problem.features]
     return {
         "version of epsworth": version("epsworth"),
         "records": digest(problem.records.names, *columns),
@@ -41,7 +38,7 @@ def described(problem: Problem, **settings: object) -> dict[str, str]:
         "labels of the records": digest(problem.labels),
         "true labels": digest(problem.y),
         "the model": digest_of_model(problem.classifier.inside),
-        "answers of the classifier": digest(problem.ask(rows, values)),
+        "answers of the classifier": digest(problem.ask(*problem.over_the_ranges(PROBES))),
         "sensitive features": ", ".join(feature.name for feature in problem.features),
         "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in problem.features]),
         "mechanisms": ", ".join(problem.names),
