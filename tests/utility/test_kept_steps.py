@@ -22,22 +22,25 @@ from pathlib import Path
 from steps_worlds import MAKERS, cut
 
 cut()
-replaced = os.replace
+MOVES = {name: getattr(os, name) for name in ("replace", "link")}  # by which files appear: whole
 
 def child(make, folder, last, before):
     pid = os.fork()
     if pid:
         return os.waitpid(pid, 0)[1]
     count = 0
-    def replace(*names):
-        nonlocal count
-        count += 1
-        if count == last and before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replaced(*names)
-        if count == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.replace = replace
+    def dying(move):
+        def moved(*names):
+            nonlocal count
+            count += 1
+            if count == last and before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            move(*names)
+            if count == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return moved
+    for name, move in MOVES.items():
+        setattr(os, name, dying(move))
     make(checkpoint=folder)
     os._exit(0)
 
