@@ -40,6 +40,15 @@ def sums_over_cells_trusted_to_the_bit(original):
 
 
 @mutant(
+    "epsworth.utility.engines.contraction.misplaced",
+    claim="a threshold's place on the unit scale is rounded, and bounds allow for it",
+    test=f"{OUTWARD}::test_edges_on_the_unit_scale_are_allowed_to_be_rounded",
+)
+def thresholds_trusted_to_lie_where_they_are_computed(original):
+    return lambda feature, mechanism, x: 0 * original(feature, mechanism, x)
+
+
+@mutant(
     "epsworth.utility.engines.contraction.outward",
     claim="no label is called certain that some output could lose",
     test=f"{RECOMMENDED}::test_no_probability_below_one_is_called_certain",

@@ -38,6 +38,11 @@ CALLS = {  # what is called, and what its sentence says
     "a mechanism under a number": (lambda t: ask(t, mechanisms={1: t.nothing}), "function of epsilon needs a name"),
     "labels that are texts of their own": (lambda t: ask(t, y="b"), "y must hold one label per record"),
     "a checkpoint among other files": (lambda t: ask(t, checkpoint=t.folder), "it holds other files"),
+    "a folder of a long name": (lambda t: ask(t, checkpoint="c" * 300), "checkpoint: cannot use the folder"),
+    "a folder where none can be": (lambda t: ask(t, checkpoint="/proc/none"), "cannot make the folder /proc/none"),
+    "no epsilons": (lambda t: ask(t, epsilons=None), "epsilons must be numbers, got None"),
+    "a table in place of mechanisms": (lambda t: ask(t, mechanisms=t.frame.to_numpy()), "mechanisms must be names, or"),
+    "a table in place of a unit": (lambda t: ask(t, per=t.frame.to_numpy()), "per must be 'record' or 'feature', got"),
     "an epsilon that is not there": (
         lambda t: t.curves.population(at=[99]), "at: there is no epsilon number 99; the curves hold 0 to 1"
     ),

@@ -131,6 +131,37 @@ def test_sums_over_cells_hold_the_truth(name):
     assert wrong == 8  # the sum alone is never the truth
 
 
+@pytest.mark.parametrize("width", [0.6, 1e-3, 700.0])
+@pytest.mark.parametrize("method", ["cells", "branch_and_bound"])
+def test_edges_on_the_unit_scale_are_allowed_to_be_rounded(method, width):
+    """Windows of sw at epsilon 12 hold 10^5 per unit, so that two roundings of a threshold are more than a law's own.
+
+    The last double on the unit scale whose value passes the threshold is the true edge.
+    """
+    rng, count = np.random.default_rng(5), 1 if method == "cells" else 3
+    for _ in range(12):
+        lower = width * float(rng.uniform(-1, 1))
+        feature = Feature("one", lower, lower + width)
+        x = lower + width * float(rng.uniform(0.2, 0.8))
+        cut = x + 2e-5 * width * float(rng.uniform(-1, 1))
+        rows = np.column_stack([[lower, lower + 1.0]] + [[0.0, 0.0]] * (count - 1))
+        model = DecisionTreeClassifier(max_depth=1).fit(rows, [0, 1])
+        model.tree_.threshold[0] = cut
+        found = ew.stability(
+            model, np.tile(x, (1, count)), sensitive=list(range(count)), mechanisms="sw", epsilons=[12.0 * count],
+            domain=dict.fromkeys(range(count), (feature.lower, feature.upper)), method=method, rng=0,
+        )  # fmt: skip
+
+        def first_label(u, model=model, feature=feature):
+            return model.predict(np.repeat(feature.from_unit(u)[:, np.newaxis], count, axis=1)) == 0
+
+        edge = last_passing(first_label, np.zeros(1), np.ones(1)).item()
+        left = mass(FAMILIES["sw"](12.0).law(float(feature.to_unit([x])[0])), -mpmath.inf, EXACT(edge))
+        truth = left if first_label(feature.to_unit([x]))[0] else 1 - left
+        assert found.lower.item() <= truth <= found.upper.item()
+        assert found.upper - found.lower < 1e-9
+
+
 @pytest.mark.slow
 def test_the_exact_engines_hold_the_truth():
     """A stump on one feature, by cells, and on a grid of five, by all of it: the true sides are the model's own."""

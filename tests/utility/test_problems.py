@@ -51,6 +51,17 @@ def test_pages_say_that_a_model_was_fitted_again():
     assert "answers otherwise" in around.notes[-1]
 
 
+def test_pages_are_about_the_problem_that_the_curves_answer():
+    problem, other = (ew.Problem.of(forest(), X, **ASKED | {"sensitive": columns}) for columns in ([0, 1], [0, 2]))
+    curves = Run.of(rng=0).curves(problem)
+    with pytest.raises(ValueError, match="the curves answer a problem of other features, records or labels"):
+        look_around(curves, other, X)
+    with pytest.raises(TypeError, match="give curves, their problem, its table, in this order"):
+        look_around(problem, curves, X)
+    with pytest.raises(ValueError, match="record must be a whole number from 0 to 59"):
+        look_around(curves, problem, X, record=1.5)
+
+
 def test_no_value_of_a_table_is_shown():
     problem = ew.Problem.of(forest(), X[:2], **ASKED)
     assert repr(problem) == "<Problem: 1 mechanisms x 1 epsilons x 2 records; sensitive: x0, x1>"

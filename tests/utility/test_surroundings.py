@@ -62,7 +62,7 @@ def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(as
     assert around.domain == ew.Domain.of(DOMAIN)
     other = look_around(curves, problem, frame, record=3)
     assert other.record == 3
-    with pytest.raises(ValueError, match="there is no record 40"):
+    with pytest.raises(ValueError, match="record must be a whole number from 0 to 39, got 40"):
         look_around(curves, problem, frame, record=40)
 
 

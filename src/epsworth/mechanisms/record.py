@@ -69,7 +69,7 @@ def budgets(epsilons: Sequence[float], features: int, per: Unit) -> tuple[list[f
     >>> 3 * Fraction(budgets([1.0], 3, "record")[1][0]) <= 1
     True
     """
-    if per not in ("record", "feature"):
+    if not isinstance(per, str) or per not in ("record", "feature"):
         raise ValueError(f"per must be 'record' or 'feature', got {short(per)}")
     if per == "feature":
         return [float_above(Fraction(epsilon) * features) for epsilon in epsilons], list(epsilons)

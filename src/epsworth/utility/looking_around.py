@@ -15,6 +15,7 @@ from epsworth.classifiers import ClassifierError
 from epsworth.headers import looks_like_header
 from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
 from epsworth.mechanisms.record import RecordRelease
+from epsworth.numerals import short, whole
 from epsworth.space import Domain, Feature
 from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
@@ -58,9 +59,8 @@ class Place:
         else:
             lower = bounds.average().lower
             m, e = (int(at) for at in np.unravel_index(lower.argmax(), lower.shape))
-        count = bounds.lower.shape[2]
-        if record is not None and not 0 <= record < count:
-            raise ValueError(f"there is no record {record}; the curves hold records 0 to {count - 1}")
+        if record is not None:
+            record = whole("record", record, least=0, most=bounds.lower.shape[2] - 1)
         return cls(m, e, int(bounds.lower[m, e].argmin()) if record is None else record)
 
 
@@ -99,6 +99,7 @@ def look_around(
     -------
     Surroundings
     """
+    _check_answered(curves, problem)
     place, draws, notes = Place.of(curves, found, record), generator(rng), list[str]()
     around = Surroundings(
         record=place.record, records=len(curves.labels), mechanism=curves.mechanisms[place.m],
@@ -113,6 +114,18 @@ def look_around(
     else:
         around = _near(around, curves, place, problem, draws, notes, progress or (lambda share: None))
     return replace(around, notes=tuple(notes))
+
+
+def _check_answered(curves: Any, problem: Any) -> None:
+    """Refuse curves that are no answer to the problem."""
+    if not isinstance(curves, Curves) or not isinstance(problem, (Problem, TailoredProblem)):
+        raise TypeError(f"give curves, their problem, its table, in this order; got {short(curves)}, {short(problem)}")
+    if isinstance(problem, TailoredProblem):
+        names = tuple(problem.policy.names)
+    else:
+        names = tuple(feature.name for feature in problem.features)
+    if names != tuple(curves.features) or not np.array_equal(problem.labels, curves.labels):
+        raise ValueError("the curves answer a problem of other features, records or labels; give the one they answer")
 
 
 def _declared(problem: Problem | TailoredProblem) -> Domain | None:

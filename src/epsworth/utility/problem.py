@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -198,7 +199,7 @@ class Problem:
             undeclared = " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
             raise ValueError(f"{error}{'' if given else undeclared}") from None
         words = Words.of(mechanisms)
-        found = families(words.others if words.others or not words.tailored else PLACEHOLDER)
+        found = families(PLACEHOLDER if words.tailored and not words.others else words.others)
         totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
         built = [[family.build(share) for share in shares] for family in found]
         for one, row in zip(found, built, strict=True):
@@ -354,7 +355,8 @@ def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> l
 def epsilon_grid(epsilons: ArrayLike) -> Floats:
     """Return increasing, positive epsilons as an array."""
     try:
-        if any(isinstance(one, (str, bytes, bool, np.bool_)) for one in np.asarray(epsilons, dtype=object).flat):
+        given = np.asarray(epsilons, dtype=object).flat
+        if any(isinstance(one, (str, bytes, bool, np.bool_, NoneType)) for one in given):
             raise TypeError
         grid = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     except (TypeError, ValueError, OverflowError):

@@ -39,7 +39,7 @@ class Undecided:
     agrees, differs : ndarray, shape ``(points,)``
     low, high : ndarray, shape ``(boxes, sensitive)``
     mass : ndarray, shape ``(boxes, points)``
-    error : float
+    error : ndarray, shape ``(points,)``
         How far the masses may be off; 0 where the label cannot change.
     queries : int
         How many rows were asked about.
@@ -50,7 +50,7 @@ class Undecided:
     low: Floats
     high: Floats
     mass: Floats
-    error: float
+    error: Floats
     queries: int = 0
 
 
@@ -63,7 +63,7 @@ def _finish(
     problem: Problem, record: int, label: object, region: Undecided, settings: Settings, risk: Risk
 ) -> tuple[Interval, int]:
     """Bound the undecided mass by draws from within it, until the tolerance is met or the run is stopped."""
-    if not region.error:  # the label cannot change
+    if not region.error.any():  # the label cannot change
         return Interval(region.agrees, 1 - region.differs), 0
     lower, upper = widened(region.agrees, 1 - region.differs, region.error)
     queries = 0
@@ -78,7 +78,7 @@ def _narrowed(
     upper: Floats,
 ) -> Iterator[int]:  # fmt: skip
     """Narrow the bounds point by point, look by look; yield how many rows were asked about."""
-    error, open_mass, queries = region.error, region.mass.sum(axis=0), 0
+    open_mass, queries = region.mass.sum(axis=0), 0
     releases = [release for row in problem.releases for release in row]
     for point in np.flatnonzero(open_mass > max(enough(settings), 0.0)):
         g = float(open_mass[point])
@@ -93,7 +93,8 @@ def _narrowed(
                 queries += size
             drawn = look.draws
             q = look.risk.interval(hits, drawn)
-            now = widened(region.agrees[point] + g * q.lower, region.agrees[point] + g * q.upper, error)
+            agrees, error = region.agrees[point], region.error[point]
+            now = widened(agrees + g * q.lower, agrees + g * q.upper, error)
             lower[point], upper[point] = max(lower[point], now.lower), min(upper[point], now.upper)
             yield queries
             if upper[point] - lower[point] <= 2 * settings.tolerance:

@@ -329,12 +329,12 @@ class CellTables(ByRecord):
                     share = share.reshape(m, e)
                     if len(reached) == 1:  # mechanisms that stay in the range cannot change the label
                         share[stays] = float(reached[0] == label)
-                    bounds.append(outward(share, error))
+                    bounds.append(outward(share, error.reshape(m, e)))
                 asked = builder.queries - before if record == block[0] else 0
                 yield RecordResult(record, bounds, len(reached), asked)
 
 
-Shares = list[tuple[Floats, float]]
+Shares = list[tuple[Floats, Floats]]
 
 
 def _listed(problem: Problem) -> list[int]:
@@ -353,5 +353,8 @@ def _of_table(problem: Problem, laws: LawsOverEpsilon, record: int, cells: Cells
         for j, edges in enumerate(cells.edges)
     ]
     sides = zip(cells.edges, _listed(problem), strict=True)
-    error = mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in sides))
+    error = sum(
+        ((len(e) - 2) * laws.misplaced(j, problem.unit[record, j]) for j, e in enumerate(cells.edges)),
+        np.full(len(masses[0]), mass_error(sum((len(e) + k) * (1 + k // 48) for e, k in sides))),
+    )
     return [(share, error) for share in agreement(cells.table, labels, masses)]

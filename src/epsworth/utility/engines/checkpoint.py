@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.files import OutputError, file_named, reading, replacing, writing
+from epsworth.numerals import short
 from epsworth.utility.engines.digests import check_same_question
 from epsworth.utility.quantities import Bounds
 
@@ -239,7 +240,12 @@ def check_folder(path: str | Path, field: str = "checkpoint") -> Path:
     path = file_named(path, field)
     if "\0" in str(path):
         raise OutputError(f"{field}: a folder's name holds no NUL; choose another")
-    if path.exists() and not path.is_dir():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        why = f"{field}: cannot use the folder {short(str(path))}: {error.strerror}; choose another"
+        raise OutputError(why) from None
+    if exists and not path.is_dir():
         raise OutputError(f"cannot keep pieces in {path}: it is a file; give a folder")
     if not path.absolute().parent.is_dir():
         raise OutputError(f"cannot make the folder {path}: {path.absolute().parent} does not exist; create it first")

@@ -7,6 +7,7 @@ mechanism and epsilon.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.laws import Law
+from epsworth.laws.histogram import Histogram
 from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.quantised import Quantised
@@ -165,6 +167,11 @@ class LawsOverEpsilon:
         cumulated_of = [below(feature, mechanism, mechanism.law(x), values) for mechanism in self.stacks[m][j]]
         return np.concatenate([np.atleast_2d(cumulated) for cumulated in cumulated_of])
 
+    def misplaced(self, j: int, x: float) -> Floats:
+        """Return the mass that an edge of feature j may have on its wrong side, shape ``(points,)``."""
+        feature, rows = self.features[j], [stacks[j] for stacks in self.stacks]
+        return np.concatenate([np.atleast_1d(misplaced(feature, one, x)) for row in rows for one in row])
+
     def masses(self, m: int, j: int, x: float, edges: Floats) -> Floats:
         """Return the masses of the cells between edges in natural units (-inf to inf), shape ``(epsilons, cells)``."""
         return np.maximum(np.diff(self.below(m, j, x, edges)), 0.0)
@@ -213,6 +220,26 @@ def unit_edges(feature: Feature, edges: Floats) -> Floats:
     unit = (edges - feature.lower) / (feature.upper - feature.lower)
     unit = np.where(edges >= feature.lower, np.maximum(unit, 0.0), np.minimum(unit, np.nextafter(0, -1)))
     return np.where(edges >= feature.upper, np.maximum(unit, 1.0), np.minimum(unit, np.nextafter(1, 0)))
+
+
+def misplaced(feature: Feature, mechanism: Mechanism, x: float) -> Floats:
+    """Bound the mass on the wrong side of one of the `unit_edges`, for a law of one peak at the true value.
+
+    In units of 2^-53 an edge is off by 3 of itself; the double lower (1 - u) + upper u that leaves for u, by 3 of the
+    larger end R for each of |u| and |1 - u|.  With t the distance to x in [0, 1] and the density f both add up to
+    (3 + 6 R / width) (1 + t), and t f(t) <= 1 as f falls.  Nothing is rounded from 0 to a power of two, nor on grids.
+    """
+    if mechanism.points is not None or (feature.lower == 0 and math.frexp(feature.upper)[0] == 0.5):
+        return np.zeros(mechanism.law(x).shape)
+    largest = max(abs(feature.lower), abs(feature.upper))
+    width = feature.upper / largest - feature.lower / largest
+    return np.asarray(UNIT * (3 + 6 / width) * (_peak(mechanism.law(x), x) + 1))
+
+
+def _peak(law: Law, x: float) -> Floats:
+    if isinstance(law, Histogram):
+        return np.asarray((law.cells.masses / np.diff(law.cells.edges)).max(axis=1)[law.rows])
+    return np.maximum(law.pdf(x), law.pdf(min(max(x, SMALLEST), 1 - UNIT)))  # no density on atoms at the ends
 
 
 def within(feature: Feature, edges: Floats) -> Bools:

@@ -52,6 +52,7 @@ class Region:
     """What is known about one record: masses decided per point (mechanism x epsilon), and undecided boxes.
 
     ``low`` and ``high`` have shape ``(boxes, s)``, ``mass`` has ``(boxes, points)``; ``final`` boxes cannot be cut.
+    ``misplaced`` is the mass that one edge may have on its wrong side.
     """
 
     agrees: Floats
@@ -60,11 +61,13 @@ class Region:
     high: Floats
     mass: Floats
     final: Bools
+    misplaced: Floats
     looked: int = 0
 
     def undecided(self) -> Undecided:
         """Return what is known; each look cut one side, which had at most four edges before."""
-        error = mass_error(self.looked + 4 * self.low.shape[1])
+        edges = self.looked + 4 * self.low.shape[1]
+        error = mass_error(edges) + edges * self.misplaced
         return Undecided(self.agrees, self.differs, self.low, self.high, self.mass, error)
 
     def settle(self, at: Indices, verdict: Verdict, mass: Mass) -> None:
@@ -87,8 +90,9 @@ class Region:
 
 
 def branch(
-    boxes: NetworkBoxes, mass: Mass, label: int, enough: float, check: Callable[[], None] = lambda: None
-) -> Undecided:
+    boxes: NetworkBoxes, mass: Mass, label: int, enough: float, misplaced: Floats | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Undecided:  # fmt: skip
     """Decide as much mass as ``boxes.most`` looks allow, the heaviest boxes first, until ``enough`` is left.
 
     Parameters
@@ -97,13 +101,16 @@ def branch(
         Boxes -> their masses, shape ``(boxes, points)``.
     label : int
         Index of the class that must stay.
+    misplaced : ndarray, shape ``(points,)``
+        The mass that one edge may have on its wrong side; 0 unless told.
     check : callable
         Raises Stopped where no more looks are to be made: what is not decided then stays so.
     """
     low, high = boxes.start()
     masses = mass(low, high)
     points = masses.shape[1]
-    region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool))
+    off = np.zeros(points) if misplaced is None else misplaced
+    region = Region(np.zeros(points), np.zeros(points), low, high, masses, np.zeros(len(low), dtype=bool), off)
     while region.looked < boxes.most and region.mass.sum(axis=0).max() > enough:
         waiting = np.flatnonzero(~region.final)
         try:
@@ -306,7 +313,8 @@ class Propagation(Branching):
     ) -> Callable[[int], Undecided]:
         """Return what splits the heaviest boxes of a record."""
         boxes, mass = self.read(problem).boxes(record), partial(mass_of_boxes, laws, problem, record)
-        return lambda place: branch(boxes, mass, place, enough(settings), problem.pace.check)
+        off = np.max([laws.misplaced(j, x) for j, x in enumerate(problem.unit[record].tolist())], axis=0)
+        return lambda place: branch(boxes, mass, place, enough(settings), off, problem.pace.check)
 
     def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""

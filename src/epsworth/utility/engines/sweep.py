@@ -254,6 +254,7 @@ class Masses:
     row: Indices
     column: Indices
     listed: tuple[int, ...]
+    misplaced: tuple[Floats, Floats]
 
     @classmethod
     def of(cls, flips: Flips, laws: LawsOverEpsilon, mechanisms: int, unit: Floats, listed: Sequence[int]) -> Masses:
@@ -277,24 +278,27 @@ class Masses:
         cumulated, at = below(last, flips.edges[last][sides]), at[: columns.size]
         masses = np.maximum(cumulated[:, at + 1] - cumulated[:, at], 0.0)
         beyond = np.ones((len(masses), rows.size)) if single else 1 - below(0, flips.edges[0][rows])
-        return cls(flips, beyond, masses, row, column, (0, *listed) if single else tuple(listed))
+        of_edges = [np.zeros(len(masses))] * single + [laws.misplaced(j, x) for j, x in enumerate(unit.tolist())]
+        listed = [0] * single + list(listed)
+        return cls(flips, beyond, masses, row, column, tuple(listed), (of_edges[0], of_edges[1]))
 
-    def share(self, label: Any) -> tuple[Floats, float]:
+    def share(self, label: Any) -> tuple[Floats, Floats]:
         """Return the probability of a label, shape ``(points,)``, and how far it may be off.
 
         0 and 1 are said only where no cell has it, or every one does (see `outward`).
 
         What it may be off: `sum_error` of the flips, and what laws are off.  `mass_error` of the columns, as the
         label's share of every column lies between 0 and 1; and of the rows, likewise, or the error of one cumulated
-        mass as often as the label flips in a column, whichever is less.
+        mass as often as the label flips in a column, whichever is less.  And what lies on the wrong side of an edge.
         """
         place = np.flatnonzero(self.flips.classes == label)
+        none = np.zeros(len(self.columns))
         if not place.size:
-            return np.zeros(len(self.columns)), 0.0
+            return none, none
         shape, at = self.flips.shape, self.flips.at
         cells = self.flips.counts(*(np.ones(side, dtype=bool) for side in shape))[place[0]]
         if cells in (0, math.prod(shape)):
-            return np.full(len(self.columns), float(cells > 0)), 0.0
+            return none + float(cells > 0), none
         sign = (at.after == place[0]).astype(np.float64) - (at.before == place[0])
         own = np.flatnonzero(sign)
         row, column = self.row[own], self.column[own]
@@ -312,10 +316,12 @@ class Masses:
         most = int(np.bincount(column).max())
         return np.clip(value, SMALLEST, np.nextafter(1, 0)), sum_error(most, own.size) + self._laws_error(most)
 
-    def _laws_error(self, most: int) -> float:
+    def _laws_error(self, most: int) -> Floats:
         sides = zip((self.beyond, self.columns), self.listed, strict=True)
         rows, columns = ((side.shape[1] + k) * (1 + k // 48) for side, k in sides)
-        return mass_error(columns) + mass_error(min(rows, most * max(1, self.listed[0])))
+        edges = min(self.beyond.shape[1], most) * self.misplaced[0] + 2 * self.columns.shape[1] * self.misplaced[1]
+        laws = mass_error(columns) + mass_error(min(rows, most * max(1, self.listed[0])))
+        return np.asarray(edges + laws)
 
 
 def sum_error(most: int, flips: int) -> float:

@@ -279,6 +279,8 @@ class Reach:
         Rising: a computed mass that falls is off, and no less so than the largest one before.
     start : Corners
         The cells that can have mass.
+    misplaced : ndarray, shape ``(points,)``
+        The mass that may lie on the wrong sides of all edges together.
     """
 
     problem: Problem
@@ -287,6 +289,7 @@ class Reach:
     edges: list[Floats]
     below: list[Floats]
     start: Corners
+    misplaced: Floats
 
     @classmethod
     def of(cls, problem: Problem, record: int, laws: LawsOverEpsilon, leaves: Leaves) -> Reach:
@@ -303,7 +306,8 @@ class Reach:
             for feature, own in zip(problem.features, edges, strict=True)
         ]
         first, last = (np.array([[some[end] for some in cells]], dtype=np.int32) for end in (0, -1))
-        return cls(problem, record, leaves, edges, below, (first, last))
+        off = [len(own) * laws.misplaced(j, problem.unit[record, j]) for j, own in enumerate(leaves.edges)]
+        return cls(problem, record, leaves, edges, below, (first, last), np.sum(off, axis=0))
 
     def region(self, place: int, allowed: float) -> Undecided:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
@@ -322,10 +326,10 @@ class Reach:
             for at, by in ((low, 0), (high, 1))
         )
         if descent.certain and not len(low):  # the label cannot change
-            return Undecided(
-                np.ones_like(descent.agrees), np.zeros_like(descent.agrees), first, last, mass[some], 0.0, queries
-            )
-        return Undecided(descent.agrees, descent.differs, first, last, mass[some], descent.error, queries)
+            none = np.zeros_like(descent.agrees)
+            return Undecided(none + 1, none, first, last, mass[some], none, queries)
+        off = descent.error + self.misplaced
+        return Undecided(descent.agrees, descent.differs, first, last, mass[some], off, queries)
 
     def _settle(self, descent: Descent, label: Any) -> int:
         """Let the classifier decide the heaviest near ties, at the last point of each."""
