@@ -12,7 +12,7 @@ from benchmarks.memory import peak
 from benchmarks.timing import Clock, Row, shown
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
-from epsworth.utility.engines.sweep import Masses, compiled
+from epsworth.utility.engines.trees import Masses, compiled
 from epsworth.utility.problem import Problem
 
 TWO = ["pm", "laplace_clipped"]

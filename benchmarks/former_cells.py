@@ -6,7 +6,7 @@ import numpy as np
 
 from epsworth.utility.engines.cells import TreeCells
 from epsworth.utility.engines.contraction import LawsOverEpsilon, Table, agreement, merged
-from epsworth.utility.engines.partition import sum_of_boxes
+from epsworth.utility.engines.trees import sum_of_boxes
 
 
 def former_draft(builder: TreeCells, record: int) -> tuple[tuple[np.ndarray, ...], np.ndarray, tuple[np.ndarray, ...]]:

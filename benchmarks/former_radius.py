@@ -13,7 +13,7 @@ import numpy as np
 
 from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.structure import read_trees
-from epsworth.utility.engines.partition import Leaves, Sweep
+from epsworth.utility.engines.trees import Leaves, Sweep
 from epsworth.utility.radius.question import Asked, ask
 from epsworth.utility.radius.sampled import nearest_flip
 from epsworth.utility.radius.search import nearest

@@ -19,7 +19,7 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH
-from epsworth.utility.engines.results import revealing, with_coin
+from epsworth.utility.engines.run import revealing, with_coin
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
 

@@ -20,10 +20,10 @@ from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.utility.engines import table
+from epsworth.utility.engines import run
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
-from epsworth.utility.engines.table import methods
+from epsworth.utility.engines.run import methods
 from epsworth.utility.problem import Problem
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
@@ -69,7 +69,7 @@ ZOO = {
     "constant": (partial(fitted, DummyClassifier()), [0, 2]),
 }
 every_question = pytest.mark.parametrize("with_y", [False, True], ids=["", "y"])
-every_engine = pytest.mark.parametrize("engine", table.ENGINES, ids=lambda engine: engine.name)
+every_engine = pytest.mark.parametrize("engine", run.ENGINES, ids=lambda engine: engine.name)
 
 
 @cache
@@ -133,7 +133,7 @@ def simulated(name):
 
 
 def test_words_are_unique_and_what_method_takes():
-    words = [engine.name for engine in table.ENGINES]
+    words = [engine.name for engine in run.ENGINES]
     assert len(set(words)) == len(words)
     assert all(word.isidentifier() and word == word.lower() for word in words)
     assert methods() == ("auto", *words)
@@ -154,7 +154,7 @@ def test_every_engine_has_a_reason_or_none(engine):
 
 
 def test_each_engine_answers_some_question_of_the_zoo():
-    for engine in table.ENGINES:
+    for engine in run.ENGINES:
         assert any(supported(engine, asked) for asked in everything()), engine.name
 
 
@@ -195,7 +195,7 @@ def test_certain_bounds_meet_each_other(name, with_y):
     """Of all engines that draw nothing; what they say of one probability must overlap."""
     asked = problem(name, with_y)
     for m in range(asked.shape[0]):
-        able = [engine for engine in table.ENGINES if not engine.draws and engine.supports(asked, m) is None]
+        able = [engine for engine in run.ENGINES if not engine.draws and engine.supports(asked, m) is None]
         answers = [engine.bound(asked.only([m]), settings(engine)) for engine in able if len(able) > 1]
         for of in ("stability", "accuracy")[: 1 + with_y]:
             sides = [getattr(answer, of) for answer in answers if answer is not None]
@@ -266,7 +266,7 @@ def asked_of(problem):
 
 
 def test_a_toy_engine_keeps_the_contract(monkeypatch):
-    monkeypatch.setattr(table, "ENGINES", (HalfLine(), *table.ENGINES))
+    monkeypatch.setattr(run, "ENGINES", (HalfLine(), *run.ENGINES))
     for with_y in (False, True):
         test_what_an_engine_supports_it_bounds("function of one", HalfLine(), with_y)
         test_certain_bounds_meet_each_other("function of one", with_y)

@@ -119,7 +119,7 @@ def promises_believed(original):
 
 
 @mutant(
-    "epsworth.utility.engines.results.check_possible",
+    "epsworth.utility.engines.run.check_possible",
     claim="no answer is told that a mechanism's own promise rules out",
     test="tests/contract/test_own_mechanisms.py::test_an_answer_that_no_promise_allows_is_refused",
 )

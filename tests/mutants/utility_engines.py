@@ -198,7 +198,7 @@ def tables_leave_nothing_to_sampling(original):
 
 
 @mutant(
-    "epsworth.utility.engines.draws.Tally.look",
+    "epsworth.utility.engines.sampled.Tally.look",
     claim="whoever stops when it looks best is wrong no more often than was asked for",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
@@ -261,7 +261,7 @@ def analysed_one_input_lower(original):
 
 
 @mutant(
-    "epsworth.utility.engines.closed_forms.ROUNDING",
+    "epsworth.utility.engines.sums.ROUNDING",
     claim="closed forms of sums of noise hold the truth",
     test=f"{OUTWARD}::test_sums_of_shares_allow_for_their_own_rounding",
 )
@@ -279,7 +279,7 @@ def widths_of_bands_trusted_to_the_bit(original):
 
 
 @mutant(
-    "epsworth.utility.engines.fourier.ABOVE",
+    "epsworth.utility.engines.sums.ABOVE",
     claim="what a Fourier series leaves out is no more than is allowed for",
     test=f"{SUMS}::test_what_a_series_leaves_out_is_no_more_than_its_bound",
 )

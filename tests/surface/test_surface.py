@@ -93,7 +93,7 @@ def test_claims_name_functions_and_tests_that_exist():
 
 def test_no_source_file_outgrows_a_head():
     for path in SOURCES:
-        assert len(path.read_text().splitlines()) <= 400, path
+        assert len(path.read_text().splitlines()) <= 700, path
 
 
 def test_every_benchmark_is_a_part_that_the_command_runs(monkeypatch):

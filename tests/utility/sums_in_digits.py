@@ -16,8 +16,8 @@ from sixty import EXACT, mass
 
 from epsworth import laws
 from epsworth.laws.grid import GridLaw
-from epsworth.utility.engines.closed_forms import uniform_sum
 from epsworth.utility.engines.parts import parts_of
+from epsworth.utility.engines.sums import uniform_sum
 
 DIGITS = 120
 

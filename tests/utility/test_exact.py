@@ -28,7 +28,7 @@ from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.results import _mixed
+from epsworth.utility.engines.run import _mixed
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
 from readings import tree_model
 from strategies import CONTINUOUS, sparing

@@ -25,12 +25,11 @@ from epsworth.space import Feature
 from epsworth.utility import sides
 from epsworth.utility.engines import propagation, quadratic, strata, tree_boxes
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
-from epsworth.utility.engines.linear import Comparison
-from epsworth.utility.engines.polygons import _of_part, area_error, half_planes
+from epsworth.utility.engines.linear import Comparison, _of_part, area_error, half_planes
 from epsworth.utility.engines.propagation import Verdict, branch
 from epsworth.utility.engines.sums import bracket, gaussian_sum, laplace_sum, transform_error
 from epsworth.utility.engines.tree_boxes import descend
-from epsworth.utility.engines.votes import Leads
+from epsworth.utility.engines.trees import Leads
 from epsworth.utility.radius.networks import DUAL, PRUNED
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean
 

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.utility.engines.cells import cells_for
-from epsworth.utility.engines.partition import Sweep
+from epsworth.utility.engines.trees import Sweep
 from readings import tree_model
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import epsworth as ew
-from epsworth.utility.engines.pieces import Histogram, Totals
+from epsworth.utility.quantities import Histogram, Totals
 from parted import in_parts
 
 RNG = np.random.default_rng(0)

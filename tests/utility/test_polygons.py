@@ -14,8 +14,16 @@ from sums_in_digits import closed_form
 
 import epsworth as ew
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.engines.linear import Comparison, Lattice
-from epsworth.utility.engines.polygons import HalfPlanes, Polygons, area, half_planes, mixed_areas, slabs
+from epsworth.utility.engines.linear import (
+    Comparison,
+    HalfPlanes,
+    Lattice,
+    Polygons,
+    area,
+    half_planes,
+    mixed_areas,
+    slabs,
+)
 from strategies import CONTINUOUS, sparing
 
 IRIS, SPECIES = load_iris(return_X_y=True)

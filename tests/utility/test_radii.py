@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import epsworth as ew
-from epsworth.utility.engines.digests import digest_of_model
+from epsworth.utility.engines.checkpoint import digest_of_model
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 FOREST = RandomForestClassifier(5, max_depth=4, random_state=0).fit(IRIS, SPECIES)

@@ -14,8 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.bounds import Risk
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.linear import Lattice, linear_for
-from epsworth.utility.engines.polygons import Polygons
+from epsworth.utility.engines.linear import Lattice, Polygons, linear_for
 from epsworth.utility.engines.rays import SHARES, Cumulated, Rays, Region, _regions, crossed, noise_scales
 from epsworth.utility.labels import ASKED_AGAIN
 

@@ -27,21 +27,23 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.classifiers.trees import LEAF
-from epsworth.utility.engines import loops, partition, sweep
+from epsworth.utility.engines import loops, trees
 from epsworth.utility.engines.cells import TreeCells, cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, agreement, mass_error
-from epsworth.utility.engines.sweep import (
+from epsworth.utility.engines.trees import (
+    BITS,
+    NEAR,
     Boxes,
     Changes,
     Flips,
     Masses,
+    Votes,
     by_strips,
     changes,
     settled,
     sum_error,
     table,
 )
-from epsworth.utility.engines.votes import BITS, NEAR, Votes
 from readings import tree_model
 from strategies import CONTINUOUS
 
@@ -126,7 +128,7 @@ def labels_in(places, shape):
 @pytest.mark.cases(1)
 def test_states_are_those_of_sums_leaf_by_leaf(name, classes, sensitive, monkeypatch):
     """All cells, added up by the definition; strips of a few rows join without a seam."""
-    monkeypatch.setattr(sweep, "STRIP", 700)
+    monkeypatch.setattr(trees, "STRIP", 700)
     X = WIDE[::4] if len(sensitive) == 3 else WIDE
     model = sklearn.base.clone(MODELS[name]).fit(X, (LABELS if classes == 2 else THREE)[:: len(WIDE) // len(X)])
     found = builder(model, X[:1], sensitive=sensitive)
@@ -176,7 +178,7 @@ def test_both_ways_list_the_same_of_any_boxes(rows, columns, leaves, near, score
     low[:, 0], high[:, 0] = 0, (rows - 1, columns - 1)  # as every cell is of some leaf
     boxes = Boxes((rows, columns), low, high, rng.integers(-3, 4, (leaves, scores)))
     votes = Votes(SimpleNamespace(decision=None), np.empty((0, scores)), rng.integers(-2, 3, scores), near, 0, 1 << 20)
-    with mock.patch.object(sweep, "compiled", return_value=loops.PLAIN):
+    with mock.patch.object(trees, "compiled", return_value=loops.PLAIN):
         for one, other in zip(by_strips(boxes, votes), changes(boxes, votes, True), strict=True):
             np.testing.assert_array_equal(one, other)
 
@@ -187,7 +189,7 @@ def test_curves_are_the_same_bits_with_numba_and_without(numba, monkeypatch):
     asked = {"sensitive": [0, 1], "mechanisms": CONTINUOUS, "per": "feature", "epsilons": [0.5, 4.0], "y": LABELS[:5]}
     fast = ew.stability(model, WIDE[:5], **asked)
     assert "compiled by numba" in fast.notes[0]
-    for module in (loops, partition, sweep):
+    for module in (loops, trees):
         monkeypatch.setattr(module, "compiled", lambda: None)
     slow = ew.stability(model, WIDE[:5], **asked)
     assert "summed by NumPy" in slow.notes[0]
@@ -412,7 +414,7 @@ def test_near_ties_are_asked_on_one_thread():
 
 def test_too_many_changes_hand_over(monkeypatch):
     """For lack of memory, not of cells: sampling takes over."""
-    monkeypatch.setattr(sweep, "MOST_CHANGES", 50)
+    monkeypatch.setattr(trees, "MOST_CHANGES", 50)
     found = builder(fitted("even forest"))
     assert found.flips([0]) is None
     curves = ew.stability(fitted("even forest"), WIDE[:1], sensitive=[0, 1], mechanisms="pm",
@@ -422,7 +424,7 @@ def test_too_many_changes_hand_over(monkeypatch):
 
 
 def test_too_many_changes_end_compiled_loops_too(numba, monkeypatch):
-    monkeypatch.setattr(sweep, "MOST_CHANGES", 50)
+    monkeypatch.setattr(trees, "MOST_CHANGES", 50)
     assert builder(fitted("even forest")).flips([0], fast=True) is None
 
 

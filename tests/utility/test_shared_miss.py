@@ -11,7 +11,8 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth import bounds
 from epsworth.bounds import Interval, Overspent, Risk
-from epsworth.utility.engines import rays, table
+from epsworth.utility.engines import rays
+from epsworth.utility.engines import run as runs
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.rays import Cumulated, Rays, Region
 from epsworth.utility.engines.run import drawing_runs, run
@@ -154,7 +155,7 @@ def test_a_band_is_as_wide_as_all_its_cumulative_distributions_together(ahead):
     assert upper - lower <= 0.1
 
 
-@pytest.mark.parametrize("engine", table.ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.parametrize("engine", runs.ENGINES, ids=lambda engine: engine.name)
 def test_an_engine_that_may_hand_over_to_sampling_leaves_it_a_share(engine):
     """Beside one that draws by itself: two shares where both may draw, whoever of them does so in the end."""
     may_draw = engine.draws or engine.name in ("cells", "slabs")
@@ -173,7 +174,7 @@ class Toy(SharedDraws):
 
 def test_what_is_handed_over_is_drawn_at_its_own_share(monkeypatch, spent):
     """k-ary randomised response for the toy, and sampling for the rest; both are sampled in one run."""
-    monkeypatch.setattr(table, "ENGINES", (Toy(), Rays(), Sampled()))
+    monkeypatch.setattr(runs, "ENGINES", (Toy(), Rays(), Sampled()))
     risk, problem = Risk(MISS), of_flowers(LogisticRegression(max_iter=5000), ["krr", "laplace"], None)
     answered, _ = run(problem, "auto", settings(risk), "records")
     assert [part.engine.name for part, _ in answered] == ["rays", "sampled"]

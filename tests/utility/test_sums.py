@@ -20,7 +20,7 @@ import epsworth as ew
 from epsworth import laws
 from epsworth.mechanisms import FAMILIES, Quantised
 from epsworth.rounding import UNIT
-from epsworth.utility.engines import fourier
+from epsworth.utility.engines import sums
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.parts import Parts, Uniform, parts_of
 from epsworth.utility.engines.sums import at_most
@@ -198,9 +198,9 @@ def test_series_hold_the_truth(name):
         truth = of_uniforms([law[0] for law in batch], weights.tolist(), t)
         parts = [parts_of(law) for law in batch]
         for terms, degree in ((16, 3), (301, 3)):
-            found = fourier._summed(parts, weights, t, 0.0, fourier.Split(terms, degree, -1), np.zeros(1))
+            found = sums._summed(parts, weights, t, 0.0, sums.Split(terms, degree, -1), np.zeros(1))
             assert found.lower.item() <= truth <= found.upper.item()
-        planned = fourier.series(parts, weights, t, 0.0, 1e-3)
+        planned = sums.series(parts, weights, t, 0.0, 1e-3)
         assert planned.lower.item() <= truth <= planned.upper.item()
 
 
@@ -209,7 +209,7 @@ def test_what_a_series_leaves_out_is_no_more_than_its_bound(terms):
     """A window so narrow that its transform falls after a thousand terms: until then doublings lose next to nothing."""
     one = np.ones(1)
     part = Parts(np.empty(0), np.empty((1, 0)), (Uniform(one, 0 * one, 0 * one, 1e-4 * one),))
-    found = fourier._tails([part], one, np.zeros((1, 1)), np.array([-1]), np.array([terms])).item()
+    found = sums._tails([part], one, np.zeros((1, 1)), np.array([-1]), np.array([terms])).item()
     k = np.arange(terms + 1, 2**20)  # not all that is left out
     truth = (2 * part.bound(np.pi * k)[0] / (np.pi * k)).sum()
     assert truth <= found <= 1.1 * truth

@@ -23,7 +23,7 @@ from epsworth.utility.engines import loops, tree_boxes
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.tree_boxes import Reach
-from epsworth.utility.engines.votes import Leads
+from epsworth.utility.engines.trees import Leads
 from strategies import CONTINUOUS
 
 IRIS, SPECIES = load_iris(return_X_y=True)

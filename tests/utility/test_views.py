@@ -31,7 +31,7 @@ import epsworth as ew
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import opened
 from epsworth.records import as_records
-from epsworth.utility.engines import categories
+from epsworth.utility.engines import engine as engines
 from epsworth.utility.quantities import Bounds
 from strategies import sparing
 
@@ -267,7 +267,7 @@ def test_combinations_share_the_risk_of_an_engine_that_draws():
 
 
 def test_too_many_combinations_are_refused_by_name_and_sampled_otherwise(monkeypatch):
-    monkeypatch.setattr(categories, "MOST_COMBINATIONS", 5)
+    monkeypatch.setattr(engines, "MOST_COMBINATIONS", 5)
     model = fitted(LogisticRegression())
     settings = {
         "sensitive": ["age", "job", "sex"],
@@ -305,7 +305,7 @@ def test_what_holds_for_some_combinations_only_is_not_certain():
         "y": None,
     }
     problem = ew.Problem.of(fitted(LogisticRegression()), KNOWN[:2], **settings)
-    parts = problem.read(categories.by_category)
+    parts = problem.read(engines.by_category)
     true = np.e / (np.e + 1)
     weights = np.where(np.array(DOMAIN["sex"]) == KNOWN["sex"].to_numpy()[:2, np.newaxis], true, 1 - true)
     for low, high in [([1, 0.25], [1, 0.5]), ([0, 0], [0, 0.5]), ([0, 1], [0, 1])]:
@@ -327,7 +327,7 @@ def test_a_record_one_of_whose_combinations_is_open_is_open():
         "epsilons": [1.0],
         "y": None,
     }
-    parts = ew.Problem.of(fitted(LogisticRegression()), KNOWN[:3], **settings).read(categories.by_category)
+    parts = ew.Problem.of(fitted(LogisticRegression()), KNOWN[:3], **settings).read(engines.by_category)
     assert parts.some(np.array([[False, False, True, False, True, True]])).tolist() == [[False, True, True]]
 
 
@@ -410,7 +410,7 @@ def test_numbers_as_categories_are_asked_apart_behind_a_one_hot_encoder():
     assert (drawn.lower <= sure.upper).all()
     assert (sure.lower <= drawn.upper).all()
     problem = ew.Problem.of(model, table[:3], domain=domain, y=None, **settings)
-    parts = problem.read(categories.by_category)
+    parts = problem.read(engines.by_category)
     assert parts.asked.records.column(0).dtype.kind == "i"
 
 

@@ -137,7 +137,7 @@ def one_of(*words: str) -> Callable[[str, object], str]:
 
 def method(field: str, value: object) -> str:
     """Return who is to answer."""
-    from epsworth.utility.engines.table import known, methods
+    from epsworth.utility.engines.run import known, methods
 
     if not isinstance(value, str) or not known(value):
         raise ValueError(f"{field} must be one of {', '.join(map(repr, methods()))}, got {short(value)}")

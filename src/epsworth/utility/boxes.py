@@ -27,8 +27,8 @@ from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, show_up
 from epsworth.space import Feature, Ranges
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
-from epsworth.utility.engines.constant import knows_one_label
 from epsworth.utility.engines.contraction import unit_edges
+from epsworth.utility.engines.label import knows_one_label
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.gaps import check_for_box

@@ -27,10 +27,8 @@ from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity, averages
 from epsworth.utility.engines.checkpoint import piece_path, read_piece
-from epsworth.utility.engines.pieces import Histogram, Totals
-from epsworth.utility.engines.results import with_coin
 from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
-from epsworth.utility.quantities import Bounds
+from epsworth.utility.quantities import Bounds, Histogram, Totals, with_coin
 from epsworth.utility.views import long_columns, promises, view_of
 
 FORMAT = "epsworth-curve-parts-1"

@@ -18,8 +18,7 @@ from epsworth.utility.curve_parts import LABELS, RESULT, RIGHT, CurveParts, Sour
 from epsworth.utility.engines.checkpoint import OWNER_ONLY, Checkpoint, check_folder
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.pieces import Work, piece_size
-from epsworth.utility.engines.results import Answered, promised, revealing
-from epsworth.utility.engines.run import READ
+from epsworth.utility.engines.run import READ, Answered, promised
 from epsworth.utility.engines.run import run as solve
 from epsworth.utility.pace import Pace
 from epsworth.utility.problem import Problem
@@ -116,7 +115,7 @@ def _parts_of(pieces: Checkpoint, problem: Problem, answered: Answered, settings
         records=len(problem.records),
         size=pieces.size,
         tolerance=float(settings.tolerance),
-        reveal=revealing(problem),
+        reveal=problem.reveal,
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
         with_accuracy=problem.y is not None,

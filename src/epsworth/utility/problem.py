@@ -245,6 +245,11 @@ class Problem:
         """(mechanisms, epsilons, records)."""
         return len(self.names), len(self.epsilons), len(self.records)
 
+    @cached_property
+    def reveal(self) -> Floats:
+        """How likely an indicator reveals the raw record, shape ``(mechanisms, epsilons)``."""
+        return np.array([[release.reveal for release in row] for row in self.releases])
+
     @property
     def left(self) -> range:
         """The records that are asked about here."""

@@ -25,8 +25,15 @@ from epsworth.parallel import batches_of, check_n_jobs, in_order
 from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
 from epsworth.rounding import show_down, show_up
-from epsworth.utility.engines.checkpoint import Checkpoint, drawn_seeds, reading_piece, refusing_damaged, write_piece
-from epsworth.utility.engines.digests import digest, digest_of_model
+from epsworth.utility.engines.checkpoint import (
+    Checkpoint,
+    digest,
+    digest_of_model,
+    drawn_seeds,
+    reading_piece,
+    refusing_damaged,
+    write_piece,
+)
 from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options

@@ -16,14 +16,21 @@ from epsworth.numerals import share, short
 from epsworth.parallel import check_n_jobs
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.checkpoint import Checkpoint, check_folder
-from epsworth.utility.engines.digests import described
+from epsworth.utility.engines.checkpoint import Checkpoint, check_folder, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.pieces import Work, piece_size
-from epsworth.utility.engines.results import Answered, assemble, curves_of
-from epsworth.utility.engines.run import READ, average_comes_first, run
+from epsworth.utility.engines.run import (
+    READ,
+    Answered,
+    Method,
+    assemble,
+    average_comes_first,
+    curves_of,
+    known,
+    methods,
+    run,
+)
 from epsworth.utility.engines.sampled import Over
-from epsworth.utility.engines.table import Method, known, methods
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds

@@ -25,7 +25,7 @@ from epsworth.results import Result, how_sure
 from epsworth.rounding import round_down, show_up
 from epsworth.space import Ranges
 from epsworth.utility.curves import MET
-from epsworth.utility.engines.table import Method
+from epsworth.utility.engines.run import Method
 from epsworth.utility.figures import draw_spans
 from epsworth.utility.problem import Problem
 from epsworth.utility.run import Run

@@ -22,12 +22,12 @@ from epsworth.utility.engines.checkpoint import (
     UNREADABLE,
     Checkpoint,
     check_folder,
+    digest,
     read_head,
     reading_piece,
     refusing_damaged,
     write_piece,
 )
-from epsworth.utility.engines.digests import digest
 
 DRAWS = "randomness"  # where it begins: a word of the question
 

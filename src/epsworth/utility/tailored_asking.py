@@ -21,7 +21,7 @@ from epsworth.tailoring.asking import Asked, cannot_answer
 from epsworth.tailoring.building import EXACT, WISHES, Asking, Parts, Wish
 from epsworth.tailoring.columns import grids_of
 from epsworth.tailoring.surrogates import KINDS, TREE
-from epsworth.utility.engines.digests import digest_of_model
+from epsworth.utility.engines.checkpoint import digest_of_model
 from epsworth.utility.labels import answer, true_labels
 
 Classifiers = Sequence[Any] | Mapping[Any, float]

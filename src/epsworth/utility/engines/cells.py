@@ -35,12 +35,31 @@ from epsworth.utility.engines.contraction import (
     stays_in_range,
     within,
 )
-from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable, target_labels
+from epsworth.utility.engines.engine import (
+    SPREAD,
+    ByRecord,
+    RecordResult,
+    Settings,
+    Unreadable,
+    answers_as_read,
+    probes,
+    target_labels,
+)
 from epsworth.utility.engines.loops import worth_compiling
-from epsworth.utility.engines.partition import Leaves, Sweep
-from epsworth.utility.engines.probing import SPREAD, answers_as_read, probes
-from epsworth.utility.engines.sweep import Boxes, Changes, Flips, Masses, changes, settled, table
-from epsworth.utility.engines.votes import NEAR, States, Votes
+from epsworth.utility.engines.trees import (
+    NEAR,
+    Boxes,
+    Changes,
+    Flips,
+    Leaves,
+    Masses,
+    States,
+    Sweep,
+    Votes,
+    changes,
+    settled,
+    table,
+)
 from epsworth.utility.problem import Problem
 
 MOST_FEATURES = 3

@@ -1,14 +1,22 @@
-"""The protocol of engines, what they are asked with and what they return, and the one loop over records and labels.
+"""Engines: what they are asked with, what they return, the loop over records, and what all of them share.
 
-An engine is one class in one file and one line in `table.ENGINES`.  It says for which mechanisms of a question it
-can answer, and bounds them; whatever it reads of the classifier it gets by `Problem.read`, once per question.
+An engine is one class and one line in `run.ENGINES`.  It says for which mechanisms of a question it can answer, and
+bounds them; whatever it reads of the classifier it gets by `Problem.read`, once per question, and only where the
+classifier answers as was read (`answers_as_read`).
+
+*Categories beside numbers.*  An engine that reads ranges alone is asked once per combination of categories.  Features
+are released independently, so for a label of a record and all combinations c of its categories
+
+    rho = sum over c of Pr[c] rho_c,
+
+where rho_c is how often the *record's* label is answered while its categories are held at c and its numbers move.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
@@ -16,11 +24,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools
+from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval, Risk
-from epsworth.classifiers.reading import Unsupported
-from epsworth.utility.engines.categories import ByCategory, by_category
+from epsworth.classifiers import Labels
+from epsworth.classifiers.reading import Unsupported, adjacent_floats
+from epsworth.classifiers.reading import answers_as_read as agrees
+from epsworth.laws import Law
+from epsworth.mechanisms import Mechanism
+from epsworth.records import Indices, as_records
 from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
+from epsworth.utility.engines.contraction import LawsOverEpsilon, aligned, mass_error, stays_in_range, widened
+from epsworth.utility.labels import answer
 from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
@@ -362,3 +376,199 @@ def records_of(problem: Problem) -> Iterator[tuple[int, list[Any]]]:
     """Yield every record that is asked about here with its `target_labels`."""
     for record in problem.left:
         yield record, target_labels(problem, record)
+
+
+Laws = list[Law]
+Known = Callable[[int, Any, bool], float | None]
+"""From record, label and whether outputs stay in the range to a probability that is 0 or 1 for certain."""
+Keeps = Callable[[int, Any, Laws], Interval]
+"""From record, label and laws per feature to bounds on how often the label is kept, one per epsilon of the laws."""
+Batches = Callable[[list[list[Mechanism]], Floats], list[Laws]]
+
+
+def batches(features: list[list[Mechanism]], values: Floats) -> list[Laws]:
+    """Return the features' laws: one batch for all epsilons, or one per epsilon where they differ by more."""
+    return [[one.law(x) for one, x in zip(part, values, strict=True)] for part in zip(*features, strict=True)]
+
+
+def bracketed(
+    problem: Problem, known: Known, keeps: Keeps, laws_of: Batches = batches
+) -> Iterator[tuple[int, list[Interval]]]:
+    """Yield every record with its bounds, one Interval of shape ``(mechanisms, epsilons)`` per target."""
+    _, e, _ = problem.shape
+    stacks = [aligned(row, len(problem.features)) for row in problem.releases]
+    stays = [stays_in_range(row) for row in problem.releases]
+    for record, labels in records_of(problem):
+        rows: list[list[Interval]] = [[] for _ in labels]
+        for features, within in zip(stacks, stays, strict=True):
+            laws = laws_of(features, problem.unit[record])
+            for row, label in zip(rows, labels, strict=True):
+                sure = known(record, label, within)
+                exact = None if sure is None else Interval(*np.full((2, e), sure))
+                row.append(exact or _joined([keeps(record, label, batch) for batch in laws], np.concatenate))
+        yield record, [_joined(row, np.stack) for row in rows]
+
+
+def _joined(parts: Sequence[Interval], join: Callable[[Sequence[Floats]], Floats]) -> Interval:
+    return Interval(join([part.lower for part in parts]), join([part.upper for part in parts]))
+
+
+SPREAD = 64  # points over the sensitive ranges, and as many near thresholds
+MOST_RECORDS = 256  # of those that are compared as they stand
+
+Reading = Callable[[Indices, list[NDArray[Any]]], tuple[Labels, Bools]]
+"""From records and values of their sensitive features (natural units) to labels, and where these are clear."""
+
+
+def answers_as_read(problem: Problem, read: Reading, near: Sequence[Floats] = ()) -> bool:
+    """Tell whether the classifier answers as a reading does, wherever the reading is clear.
+
+    The records themselves, points spread over the sensitive ranges and somewhat beyond, and points beside thresholds.
+
+    Parameters
+    ----------
+    near : sequence of ndarray
+        Per sensitive feature the last values before each threshold, in natural units.
+    """
+    asked, points = probes(problem, near)
+    return agrees(problem.ask(asked, points), *read(asked, points))
+
+
+def probes(problem: Problem, near: Sequence[Floats] = ()) -> tuple[Indices, list[NDArray[Any]]]:
+    """Return the records, and the values of their sensitive features, at which a reading is compared."""
+    own = np.arange(min(len(problem.records), MOST_RECORDS))
+    rng = np.random.default_rng(0)
+    rows = rng.integers(len(problem.records), size=SPREAD)
+    values = [f.from_unit(u) for f, u in zip(problem.features, problem.unit[own].T, strict=True)]
+    ranges = [_spread(problem, j, rng) for j in range(len(problem.features))]
+    groups: list[tuple[Indices, list[NDArray[Any]]]] = [(own, values), (rows, ranges)]
+    if any(edges.size for edges in near):
+        groups.append((rows, [_beside(e, s, rng) for e, s in zip(near, ranges, strict=True)]))
+    asked = np.concatenate([rows for rows, _ in groups])  # at once: forests take their time for each call
+    return asked, [np.concatenate([values[j] for _, values in groups]) for j in range(len(problem.features))]
+
+
+def _spread(problem: Problem, j: int, rng: np.random.Generator) -> NDArray[Any]:
+    """Return values over the range of a feature, its ends among them; every fourth from thrice the range."""
+    feature, unit = problem.features[j], rng.uniform(size=SPREAD)
+    if feature.categories is not None:
+        return feature.from_unit(unit)
+    unit[::4] = 3 * unit[::4] - 1
+    unit[1::16], unit[2::16] = 0, 1
+    return feature.from_unit(unit)
+
+
+def _beside(edges: Floats, others: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Return values on thresholds and right beside them; ``others`` where there are none."""
+    finite = edges[np.isfinite(edges)]
+    return np.asarray(rng.choice(adjacent_floats(finite), SPREAD)) if finite.size else others
+
+
+MOST_COMBINATIONS = 4_096  # of categories, per record
+MOST_ROWS = 50_000  # records times combinations
+
+
+@dataclass(frozen=True, eq=False)
+class ByCategory:
+    """A question about the numbers alone, with every record once per combination of the categories.
+
+    Attributes
+    ----------
+    asked : Problem
+        ``combinations`` rows per record, in the order of C; each of them is asked for its record's own labels.
+    moving, held : tuple of int
+        Which sensitive features are numbers, and which are categories.
+    levels : tuple of int
+        How many categories each of ``held`` has.
+    kinds : ndarray of int, shape ``(records,)``
+        Labels that the classifier gives a record's combinations while its numbers stay.
+    """
+
+    asked: Problem
+    moving: tuple[int, ...]
+    held: tuple[int, ...]
+    levels: tuple[int, ...]
+    kinds: Counts
+
+    @property
+    def combinations(self) -> int:
+        """How many rows a record has become."""
+        return math.prod(self.levels)
+
+    def about(self, problem: Problem) -> Problem:
+        """Return the question about the mechanisms of another one: what is released of the numbers."""
+        releases = tuple(
+            tuple(replace(r, mechanisms=tuple(r.mechanisms[j] for j in self.moving)) for r in row)
+            for row in problem.releases
+        )
+        return replace(self.asked, names=problem.names, epsilons=problem.epsilons, releases=releases)
+
+    def mixed(self, problem: Problem, bounds: Bounds) -> Bounds:
+        """Mix the bounds on every combination by their probabilities; what is certain whatever is sent stays so.
+
+        The probabilities are off as those of a product partition are (see `mass_error`); a sum of c products, in any
+        order, adds c units.
+        """
+        (m, e, _), n = problem.shape, len(problem.left)
+        sides = [side.reshape(m, e, n, self.combinations) for side in (bounds.lower, bounds.upper)]
+        error, laws = mass_error(sum(self.levels) + self.combinations), LawsOverEpsilon(problem)
+        lower, upper = np.empty((2, m, e, n))
+        for record in range(n):
+            weights = self._weights(problem, laws, problem.start + record)
+            low, high = (side[:, :, record] for side in sides)
+            found = widened((weights * low).sum(axis=-1), (weights * high).sum(axis=-1), error)
+            lower[..., record] = np.where((low == 1).all(axis=-1), 1.0, found.lower)
+            upper[..., record] = np.where((high == 0).all(axis=-1), 0.0, found.upper)
+        return Bounds(lower, upper)
+
+    def _weights(self, problem: Problem, laws: LawsOverEpsilon, record: int) -> Floats:
+        """Return the probabilities of a record's combinations, shape ``(mechanisms, epsilons, combinations)``."""
+        m, e, _ = problem.shape
+        found = np.ones((m, e, 1))
+        for j, k in zip(self.held, self.levels, strict=True):
+            x, grid = problem.unit[record, j], np.arange(k) / (k - 1)
+            own = np.stack([laws.runs(i, j, x, grid, grid) for i in range(m)])
+            found = (found[..., np.newaxis] * own[:, :, np.newaxis]).reshape(m, e, -1)
+        return found
+
+    def some(self, rows: Bools) -> Bools:
+        """Tell of which records some combination is marked, shape ``(mechanisms, records)``."""
+        return np.asarray(rows.reshape(len(rows), -1, self.combinations).any(axis=-1))
+
+    def possible(self, problem: Problem, counts: Counts) -> Counts:
+        """Return how many labels can occur, at least: within a combination, or among them."""
+        return np.asarray(np.maximum(counts.reshape(-1, self.combinations).max(axis=1), self.kinds[problem.left]))
+
+
+def by_category(problem: Problem) -> ByCategory | None:
+    """Return the question about the numbers alone; None where not both numbers and categories are sensitive."""
+    held = tuple(j for j, feature in enumerate(problem.features) if feature.categories is not None)
+    moving = tuple(j for j in range(len(problem.features)) if j not in held)
+    if not held or not moving:
+        return None
+    levels = tuple(len(problem.features[j].categories or ()) for j in held)
+    count, n = math.prod(levels), len(problem.records)
+    if count > MOST_COMBINATIONS or count * n > MOST_ROWS:
+        raise Unsupported(
+            f"the sensitive categories have {count} combinations for each of {n} records, and at most "
+            f"{MOST_COMBINATIONS} for a record and {MOST_ROWS} in all are gone through: give fewer records"
+        )
+    rows, at = np.repeat(np.arange(n), count), np.unravel_index(np.tile(np.arange(count), n), levels)
+    units = [i / (k - 1) for i, k in zip(at, levels, strict=True)]
+    values = {problem.positions[j]: problem.features[j].from_unit(u) for j, u in zip(held, units, strict=True)}
+    records = as_records(problem.records.take(rows, values), features=problem.records.names)
+    records = records.releasing(problem.records.words)
+    labels = answer(problem.classifier, records, np.arange(len(rows)))
+    asked = replace(
+        problem,
+        records=records,
+        positions=tuple(problem.positions[j] for j in moving),
+        features=tuple(problem.features[j] for j in moving),
+        unit=problem.unit[rows][:, moving],
+        labels=problem.labels[rows],
+        y=None if problem.y is None else problem.y[rows],
+        readings={},
+        answered=labels,
+    )
+    kinds = np.array([len(set(row)) for row in labels.reshape(n, count).tolist()], dtype=np.int64)
+    return ByCategory(asked, moving, held, levels, kinds)

@@ -18,7 +18,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.records import Indices
-from epsworth.utility.engines.votes import Cells, Leads
+from epsworth.utility.engines.trees import Cells, Leads
 
 BY_RIVAL = "constant", "values"  # their last axis is that of boxes, or entries
 NEIGHBOURS = 64  # boxes in a row, which meet few leaves together

@@ -1,4 +1,4 @@
-"""Randomised response on the label itself: the closed form, for any classifier whose labels are known."""
+"""Engines that ask nothing: randomised response on the label itself, and classifiers that know one label."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from epsworth.bounds import Interval
+from epsworth.classifiers.reading import library_class, steps_of
 from epsworth.guarantees import ceiling
 from epsworth.utility.engines.contraction import mass_error, outward
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, records_of
@@ -35,3 +37,30 @@ class Label(ByRecord):
         for record, labels in records_of(problem):
             others = [other if label in classes else none for label in labels[1:]]
             yield RecordResult(record, [own, *others], len(classes))
+
+
+def knows_one_label(problem: Problem) -> bool:
+    """Tell whether a model of the library, which answers itself, can give one label only."""
+    model, classes = problem.classifier.inside, problem.classifier.classes
+    if model is None or classes is None:
+        return False
+    last, _ = steps_of(model)
+    constant = library_class(last) == "DummyClassifier" and last.strategy in ("most_frequent", "prior", "constant")
+    return constant or len(classes) == 1
+
+
+class Constant(ByRecord):
+    """Asks nothing: there is no other label."""
+
+    name, reason = "constant", "the classifier gives one label only"
+    reading = knows_one_label
+
+    def unsupported_reason(self, problem: Problem, m: int) -> str | None:
+        """Refuse whoever may give another label."""
+        return None if self.read(problem) else "the classifier may give more than one label"
+
+    def record_results(self, problem: Problem, settings: Settings) -> Iterator[RecordResult]:
+        """Yield 1 for the label, and 0 for any other."""
+        own, other = (Interval(*np.full((2, *problem.shape[:2]), value)) for value in (1.0, 0.0))
+        for record, labels in records_of(problem):
+            yield RecordResult(record, [own, other][: len(labels)], 1)

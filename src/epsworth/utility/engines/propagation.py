@@ -27,8 +27,7 @@ from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.records import Indices
 from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range
-from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.probing import answers_as_read
+from epsworth.utility.engines.engine import Settings, answers_as_read
 from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 

@@ -32,10 +32,17 @@ from epsworth.laws import Law
 from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
 from epsworth.records import Indices
-from epsworth.utility.engines.brackets import batches, bracketed
 from epsworth.utility.engines.contraction import mass_error, widened
-from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable
-from epsworth.utility.engines.probing import SPREAD, answers_as_read
+from epsworth.utility.engines.engine import (
+    SPREAD,
+    ByRecord,
+    RecordResult,
+    Settings,
+    Unreadable,
+    answers_as_read,
+    batches,
+    bracketed,
+)
 from epsworth.utility.problem import Problem
 
 WIDE = 0.02  # a gap that sampling closes at less cost than rounding or ties leave it open

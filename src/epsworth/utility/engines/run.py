@@ -1,26 +1,319 @@
-"""Running the parts of a plan, each with its share of the risk; policies that sample features ask once per subset."""
+"""Which engine answers for which mechanism, the run of all of them, and curves from what they return.
+
+``ENGINES`` is the one table, in the order in which ``method="auto"`` tries them.  Each part of a plan has its share of
+the risk; policies that sample features ask once per subset.
+
+With some probability a privacy indicator asks about the raw record, whose label is its own (`with_coin`).  Of records
+that differ in sensitive columns alone a mechanism's own promise rules out that all keep labels of their own
+(`check_possible`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval, Risk
-from epsworth.rounding import down, up
+from epsworth.mechanisms.family import is_brought
+from epsworth.rounding import down, float_below, round_down, round_up, show_up, up
 from epsworth.threads import one_thread
+from epsworth.utility.curves import Curves
+from epsworth.utility.engines.cells import CellTables
 from epsworth.utility.engines.engine import Engine, EngineResult, Progress, Settings
+from epsworth.utility.engines.grid import Grid
+from epsworth.utility.engines.label import Constant, Label
+from epsworth.utility.engines.linear import Lattice, Polygons
 from epsworth.utility.engines.pieces import WHOLE, Work, bounded
-from epsworth.utility.engines.results import Answered, assemble, joined, revealing, with_coin
+from epsworth.utility.engines.propagation import Propagation
+from epsworth.utility.engines.quadratic import SlabBounds
+from epsworth.utility.engines.rays import Rays
 from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
-from epsworth.utility.engines.table import Method, Part, plan
+from epsworth.utility.engines.strata import SharedDraws
+from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.labels import answer
 from epsworth.utility.pace import Pace
 from epsworth.utility.problem import Problem
-from epsworth.utility.quantities import Bounds
+from epsworth.utility.quantities import Bounds, with_coin
+
+ENGINES: tuple[Engine, ...] = (
+    Label(),
+    Constant(),
+    Grid(),
+    CellTables(),
+    BranchAndBound(),
+    Lattice(),
+    Polygons(),
+    SlabBounds(),
+    Propagation(),
+    SharedDraws(),
+    Rays(),
+    Sampled(),
+)
+
+
+Method = str  # the name of an engine, or "auto"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some mechanisms of a question, and the engine that answers for them; the number is its place in the plan."""
+
+    mechanisms: tuple[int, ...]
+    engine: Engine
+    why: str
+    number: int = 0
+
+
+def methods() -> tuple[str, ...]:
+    """Return what ``method`` may be."""
+    return ("auto", *[engine.name for engine in ENGINES])
+
+
+def known(method: object) -> bool:
+    """Tell whether a word is one of the methods."""
+    return isinstance(method, str) and method in methods()
+
+
+def plan(problem: Problem, method: Method, *, average_first: bool = False) -> list[Part]:
+    """Assign every mechanism; those that share an engine (and, say, a grid) are answered together."""
+    parts: dict[tuple[str, Hashable], Part] = {}
+    engines = [engine for engine in ENGINES if method in ("auto", engine.name)]
+    if method == "auto" and average_first:
+        engines = [engine for engine in engines if not engine.draws_by_record]
+    for m in range(len(problem.names)):
+        engine = _chosen(problem, m, method, engines)
+        key = engine.name, engine.group_key(problem, m)
+        why = "asked for" if engine.name == method == "sampled" else _why(engine, problem, m)
+        part = parts.get(key, Part((), engine, why))
+        parts[key] = Part((*part.mechanisms, m), engine, part.why)
+    numbers = itertools.count()
+    return [
+        replace(part, number=len(parts) if isinstance(part.engine, Sampled) else next(numbers))
+        for part in parts.values()
+    ]
+
+
+def _why(engine: Engine, problem: Problem, m: int) -> str:
+    """Say in a note why an engine answers, and that it is asked about numbers alone where it is."""
+    reduced = engine.reduced(problem, m)
+    apart = "" if reduced is problem else ", for every combination of the sensitive categories"
+    return engine.explain(reduced, m) + apart
+
+
+def _chosen(problem: Problem, m: int, method: Method, engines: Sequence[Engine]) -> Engine:
+    """Return the first engine that can answer and finds it worthwhile, or is asked for; else the first that can.
+
+    A label that is itself randomised has an engine of its own, whatever is asked for.
+    """
+    if not problem.releases[m][0].mechanisms:
+        engines = [engine for engine in ENGINES if engine.perturbs_label]
+    able = []
+    for engine in engines:
+        if engine.supports(problem, m) is None:
+            if method == engine.name or engine.worthwhile(engine.reduced(problem, m), m):
+                return engine
+            able.append(engine)
+    if not able:
+        reason, remedy = engines[0].supports(problem, m), engines[0].remedy
+        raise ValueError(f"method={method!r} cannot answer {problem.names[m]}: {reason}; {remedy}")
+    return able[0]
+
+
+Answered = list[tuple[Part, EngineResult]]
+
+MOST_NAMED = 5  # epsilons that a note lists
+
+
+def assemble(problem: Problem, answered: Answered) -> EngineResult:
+    """Put the parts' bounds back in the order of the mechanisms."""
+    return EngineResult(
+        joined(problem, [(part, answer.stability) for part, answer in answered]),
+        None
+        if problem.y is None
+        else joined(problem, [(part, answer.accuracy) for part, answer in answered if answer.accuracy is not None]),
+        np.max([answer.labels_possible for _, answer in answered], axis=0),
+        sum(answer.queries for _, answer in answered),
+        sum((answer.spent for _, answer in answered), Fraction(0)),
+        _open(problem, answered),
+    )
+
+
+def _open(problem: Problem, answered: Answered) -> Bools | None:
+    """Return where engines were stopped, by mechanism and record of the whole question."""
+    open_ = np.zeros((problem.shape[0], problem.shape[2]), dtype=bool)
+    for part, result in answered:
+        if result.open is not None:
+            open_[list(part.mechanisms)] = result.open
+    return open_ if open_.any() else None
+
+
+def joined(problem: Problem, parts: list[tuple[Part, Bounds]]) -> Bounds:
+    """Put bounds of parts in the order of the mechanisms; of what has not begun nothing is known."""
+    lower, upper = np.zeros(problem.shape), np.ones(problem.shape)
+    pooled = Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))
+    for part, bounds in parts:  # two parts may tell of one mechanism: both hold
+        at, average = list(part.mechanisms), bounds.average()
+        lower[at], upper[at] = np.maximum(lower[at], bounds.lower), np.minimum(upper[at], bounds.upper)
+        pooled.lower[at] = np.maximum(pooled.lower[at], average.lower)
+        pooled.upper[at] = np.minimum(pooled.upper[at], average.upper)
+    return Bounds(lower, upper, pooled)
+
+
+def curves_of(
+    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Pace
+) -> Curves:
+    """Return the answer as curves: promises, units and methods beside the bounds."""
+    reveal, accuracy = problem.reveal, result.accuracy
+    if accuracy is not None:
+        accuracy = with_coin(accuracy, reveal, (problem.labels == problem.y).astype(np.float64))
+    engines = {m: part.engine.name for part, _ in answered for m in part.mechanisms}
+    curves = Curves(
+        stability=with_coin(result.stability, reveal, np.ones(len(problem.records))),
+        accuracy=accuracy,
+        labels=problem.labels,
+        labels_possible=result.labels_possible,
+        method=np.repeat([[engines[m]] for m in sorted(engines)], len(problem.records), axis=1),
+        over=over,
+        tolerance=float(settings.tolerance),
+        **promised(problem, answered, settings, pace),
+    )
+    wide = (
+        _too_wide(curves, settings.at_least)
+        if result.open is None
+        else [_unfinished(curves, result.open, str(pace.stopped), goes_on=not problem.subsets)]
+    )
+    check_possible(problem, curves.stability)
+    return replace(curves, notes=(*curves.notes, *wide))
+
+
+def promised(problem: Problem, answered: Answered, settings: Settings, pace: Pace) -> dict[str, Any]:
+    """Return what is told of an answer whatever form its bounds have."""
+    spent = sum([result.spent for _, result in answered], Fraction(0))
+    return {
+        "mechanisms": problem.names,
+        "epsilons": problem.epsilons,
+        "features": tuple([feature.name for feature in problem.features]),
+        "passing": problem.passing,
+        "guarantees": tuple([tuple([release.guarantee for release in row]) for row in problem.releases]),
+        "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in problem.releases]),
+        "confidence": float(1 - settings.risk.total) if spent else 1.0,
+        "queries": sum([result.queries for _, result in answered]) + problem.asked,
+        "seconds": pace.clock() - pace.began,
+        "notes": (*problem.notes, *_reasons(problem, answered)),
+        "spent": float_below(spent),
+        "stopped": any(result.open is not None for _, result in answered),
+    }
+
+
+def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str:
+    """Say why a run ended early, how far it came, and what would help."""
+    parts = []
+    for name, row in zip(curves.mechanisms, open_, strict=True):
+        if row.any():
+            parts.append(f"{name} on {row.size - int(row.sum())} of {row.size} records")
+    half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
+    of_average = curves.average()
+    average = round_up(float((of_average.upper - of_average.lower).max()) / 2)
+    return (
+        f"the run was stopped {why}: all bounds hold, but they are finished for "
+        f"{', '.join(parts)} only, with a half-width of up to {half:g} ({average:g} for the average over the records); "
+        "more time narrows them"
+        + (", and with a checkpoint the next run goes on where this one ended" if goes_on else "")
+    )
+
+
+def _too_wide(curves: Curves, at_least: float | None) -> list[str]:
+    """Say of every mechanism whose intervals are wider than the tolerance allows how wide they are."""
+    kinds = [bounds for bounds in (curves.stability, curves.accuracy) if bounds is not None]
+    widths = np.maximum.reduce([_widths(bounds, curves.over, at_least) for bounds in kinds])
+    notes, brackets = [], {engine.name for engine in ENGINES if engine.brackets}
+    for name, width, methods in zip(curves.mechanisms, widths, curves.method, strict=True):
+        what, allowed = ("width", 1) if set(methods) <= brackets else ("half-width", 2)
+        at = np.flatnonzero(width > allowed * curves.tolerance * (1 + 1e-9))
+        if at.size:
+            listed = ", ".join(map(show_up, curves.epsilons[at[:MOST_NAMED]]))
+            more = f" and {at.size - MOST_NAMED} more" if at.size > MOST_NAMED else ""
+            half = f"half-width of up to {show_up(float(width.max()) / 2, 3)}, a " if allowed == 1 else ""
+            notes.append(
+                f"{name}: the tolerance of {show_up(curves.tolerance)} is not met at epsilon {listed}{more}: the "
+                f"bounds hold, but with a {half}{what} of up to {show_up(float(width.max()) / allowed, 3)}"
+            )
+    return notes
+
+
+def _widths(bounds: Bounds, over: str, at_least: float | None) -> Floats:
+    """Return the largest width by mechanism and epsilon of what was to be bounded to the tolerance."""
+    sides = [Interval(bounds.lower, bounds.upper)]
+    if over != "records":
+        both = (bounds.average(), bounds.worst())
+        sides = [Interval(lower[..., np.newaxis], upper[..., np.newaxis]) for lower, upper in both]
+    widths = []
+    for lower, upper in sides:
+        undecided = np.ones(lower.shape, dtype=bool) if at_least is None else (lower < at_least) & (upper >= at_least)
+        widths.append(np.where(undecided, upper - lower, 0.0).max(axis=2))
+    return np.asarray(np.maximum.reduce(widths))
+
+
+def _reasons(problem: Problem, answered: Answered) -> list[str]:
+    return [
+        f"{part.engine.name} for {', '.join(problem.names[m] for m in part.mechanisms)}: {part.why}"
+        for part, _ in answered
+    ]
+
+
+ROOM = 1e-9
+
+
+def check_possible(problem: Problem, stability: Bounds) -> None:
+    """Refuse an answer that no mechanism of the promise can have: the mechanism that somebody brought breaks it.
+
+    Claim: of records that differ in sensitive columns alone, one keeps its label with a probability of at most 1 less
+    e^-epsilon (p - delta) for each other label, kept by another of them with probability p.
+
+    Raises
+    ------
+    ValueError
+    """
+    brought = [m for m, row in enumerate(problem.releases) if any(map(is_brought, row[0].mechanisms))]
+    if not brought:
+        return
+    best_bounds = _best_by_label(problem, stability.lower[brought])
+    for m, best in zip(brought, best_bounds, strict=True):
+        for e, release in enumerate(problem.releases[m]):
+            promise = release.guarantee
+            others = math.exp(-promise.epsilon) * np.maximum(best[e] - promise.delta, 0.0)
+            total = best[e] + others.sum(axis=1, keepdims=True) - others
+            if (total > 1 + ROOM).any():
+                group, label = np.unravel_index(int(total.argmax()), total.shape)
+                most = 1 - float(total[group, label] - best[e][group, label])
+                raise ValueError(
+                    f"mechanisms: {problem.names[m]!r} at epsilon {show_up(promise.epsilon)} tells more than it says: "
+                    f"a record keeps its label with probability {round_down(float(best[e][group, label]))}, and no "
+                    f"more than {round_up(most)} is possible beside others; correct its guarantee"
+                )
+
+
+def _best_by_label(problem: Problem, lower: Floats) -> Floats:
+    """Return the largest bounds by public columns and label, shape ``(mechanisms, epsilons, groups, labels)``."""
+    records = problem.records
+    public = [at for at in range(len(records.names)) if at not in problem.positions]
+    codes = [np.unique(np.array(list(map(repr, records.column(at)))), return_inverse=True)[1] for at in public]
+    rows = np.stack([np.zeros(len(records), np.int64), *codes], axis=1)
+    group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    labels, label = np.unique(np.array(list(map(repr, problem.labels))), return_inverse=True)
+    best = np.zeros((*lower.shape[:2], int(group.max()) + 1, len(labels)))
+    for m, e in np.ndindex(*lower.shape[:2]):
+        np.maximum.at(best[m, e], (group, label.ravel()), lower[m, e])
+    return best
+
 
 READ = 0.02  # share of the work that is told as done once the classifier is read
 # Clients choose a subset by the order of 64-bit words; two of d <= 1,000 are equal with probability d^2 / 2^65 at most
@@ -136,7 +429,7 @@ class _Running:
         if self.current is not None:
             known.append((self.current[0], self.current[1]()))
         if not self.work.filed:
-            return with_coin(joined(problem, known), revealing(problem), np.ones(len(problem.records))).average()
+            return with_coin(joined(problem, known), problem.reveal, np.ones(len(problem.records))).average()
         average = Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))  # no record's bounds are at hand
         for part, bounds in known:
             for side, own in zip(average, bounds.pooled or (), strict=False):

@@ -21,9 +21,8 @@ from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
-from epsworth.utility.engines.checkpoint import CheckpointState
+from epsworth.utility.engines.checkpoint import CheckpointState, labels_of, labels_text
 from epsworth.utility.engines.contraction import widened
-from epsworth.utility.engines.digests import labels_of, labels_text
 from epsworth.utility.engines.engine import BATCH, ByRecord, Progress, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem

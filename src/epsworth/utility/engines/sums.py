@@ -1,28 +1,55 @@
 """The law of a weighted sum of independent released values, bounded on both sides.
 
-What is exact comes first: one value; mixtures of uniform laws and laws with few atoms (`closed_forms`); grids row
-by row; unclipped noise.  Many values with continuous parts take a Fourier series (`fourier`).  What remains wider than
-asked also goes on a lattice of N steps over the range of S = sum_j w_j M_j, where the law of each term is rounded down
-to its cell: a product of transforms gives Pr[S0 <= .] with S between S0 and S0 + s steps; the bracket closes as s/N.
+What is exact comes first: one value; mixtures of uniform laws and laws with few atoms; grids row by row; unclipped
+noise.  Many values with continuous parts take a Fourier series.  What remains wider than asked also goes on a lattice
+of N steps over the range of S = sum_j w_j M_j, where the law of each term is rounded down to its cell: a product of
+transforms gives Pr[S0 <= .] with S between S0 and S0 + s steps; the bracket closes as s/N.
+
+*Fourier series.*  Let S = w . Y lie in [lo, lo + R], P = 2 R, u_k = 2 pi k / P, and Phi(u) = E exp(i u (S - lo)) be the
+product of the laws' transforms.  With a = -R/2 and b = t - lo,
+
+    Pr[S <= t] = (b - a) / P + sum_{k >= 1} Im[Phi(u_k) (exp(-i u_k a) - exp(-i u_k b))] / (pi k)
+
+and exp(-i u_k a) = i^k.  The product is a polynomial in the laws' continuous parts.  Its terms with more than M of them
+are *smooth*: their moduli are at most B(u) = sum_{m > M} of the coefficients of prod_j (atoms_j + z bound_j(u)), which
+falls in u, so that the terms in (K, 2K] add at most (2/pi) log 2 B(u_K).  The *rough* rest is a positive measure, whose
+terms are weighted by J(k/(N+1)), J(t) = pi t (1 - t) cot(pi t) + t: then a sawtooth is missed by at most Fejer's kernel
+over 2 (N + 1) (Vaaler 1985, theorem 18; the plain sum is not bounded so), of which the same transforms give the mean.
+Where atoms are few enough, terms with no or one continuous factor are added up without a series, and left out of it.
+
+*Mixtures of uniform laws.*  One component of each law at a time: Pr[B1 U1 + B2 U2 + B3 U3 <= q] for B1 >= B2 >= B3 is
+the average over z in [q - B1, q] of H(z) = Pr[B2 U2 + B3 U3 <= z], which is quadratic between 0, B3, B2 and B2 + B3:
+Simpson's rule is exact between these.  H itself is the average of clip(., 0, 1) over [(z - B3) / B2, z / B2].
+
+In units of 2^-53, absolutely: an average of clip moves by no more than its ends, 2 each, and is a quotient of sums of
+positive terms, 8; Simpson's sum over five pieces adds 8, what their lengths and ends are off 2 each, and a kink that is
+misplaced by 1 costs 2.  Shares of components are products of three factors that are off by 2 and add up to one in
+any order, 24 terms deep: 64 units are more than the sum.
+
+*Atoms.*  All sums of one half of the atoms against those of the other (Horowitz & Sahni 1974): with n values in each
+half, n log n instead of n^2.  One continuous part is summed over all atoms of the others.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
 from epsworth.laws import Gaussian, Laplace, Law
 from epsworth.laws.grid import GridLaw
 from epsworth.laws.law import MASS_ERROR
 from epsworth.rounding import UNIT
-from epsworth.utility.engines import closed_forms, fourier
 from epsworth.utility.engines.contraction import widened
-from epsworth.utility.engines.parts import parts_of
+from epsworth.utility.engines.parts import Complex, Parts, Uniform, parts_of
 
 FIRST_STEPS, MOST_STEPS = 2**12, 2**18
 # Units of rounding per level (factor of two in the length) of a transform, relative to its Euclidean norm.  A pass of
@@ -195,8 +222,8 @@ def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     if len(laws) <= 2 and all(isinstance(law, GridLaw) for law in laws):
         return Interval(*(grid_sum(laws, weights, threshold + by)[i] for i, by in enumerate((-slack, slack))))
     parts = [part for law in laws if (part := parts_of(law)) is not None]
-    if len(parts) == len(laws) and closed_forms.closes(parts):
-        return closed_forms.uniform_sum(parts, weights, threshold, slack)
+    if len(parts) == len(laws) and closes(parts):
+        return uniform_sum(parts, weights, threshold, slack)
     if len(laws) == 1:
         return _one(laws[0], weights[0], threshold, slack)
     count = max(len(law[...].mean()) for law in laws) if not parts else max(len(part.masses) for part in parts)
@@ -204,7 +231,7 @@ def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     if len(parts) < len(laws):
         return found
     atomic = np.all([part.rest == 0 for part in parts], axis=0)
-    for chosen, answer in ((atomic, closed_forms.few_atoms), (~atomic, fourier.series)):
+    for chosen, answer in ((atomic, few_atoms), (~atomic, series)):
         if chosen.any():
             now = answer([part.only(chosen) for part in parts], weights, threshold, slack, tolerance)
             found.lower[chosen], found.upper[chosen] = now
@@ -260,3 +287,343 @@ def gaussian_sum(laws: list[Law], weights: Floats, threshold: float) -> Interval
     centre = sum(w * law.mean() for w, law in zip(weights, laws, strict=True))
     value = ndtr((threshold - centre) / np.where(spread > 0, spread, np.finfo(float).tiny))
     return widened(value, value, MASS_ERROR + UNIT * (4 + len(laws)))
+
+
+FIRST_TERMS, FEW_TERMS, MOST_TERMS, HOPELESS_TERMS = 2**7, 2**11, 2**16, 2**14
+MOST_DOUBLINGS = 900  # within the range of doubles
+BLOCK = 2**11  # frequencies at a time: what is held of them stays in the cache
+DEGREES = (0, 1, 2, 3, 5, 8)  # continuous factors of the rough part
+ABOVE, TINY = 2 / np.pi * np.log(2) * (1 + 2.0**-30), 1e-300
+MOST_ATOMS = 3  # of one law: grids have too many for the rough part to be small
+
+
+class Plan(NamedTuple):
+    """Per epsilon how many terms, how many continuous factors the rough part has (-1: there is none), what is left."""
+
+    terms: NDArray[np.intp]
+    degrees: NDArray[np.intp]
+    tails: Floats
+
+
+class Split(NamedTuple):
+    """Terms of the series; continuous factors of the rough part at most, and of what is added up without a series."""
+
+    terms: int
+    degree: int
+    done: int
+
+
+def series(parts: list[Parts], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold; shape ``(epsilons,)``.
+
+    ``tolerance`` is the width to aim at: it need not be met.  Of laws with many atoms nothing is said.
+    """
+    if any(part.places.size > MOST_ATOMS for part in parts):
+        return Interval(np.zeros(len(parts[0].masses)), np.ones(len(parts[0].masses)))
+    lower, upper = np.zeros(len(parts[0].masses)), np.ones(len(parts[0].masses))
+    left = np.ones(len(lower), dtype=bool)
+    for done in dict.fromkeys((-1, countable(parts))):
+        chosen = plan(parts, weights, tolerance, done)
+        now = left & ((chosen.terms <= FEW_TERMS) | (done == countable(parts)))
+        for terms, degree in set(zip(chosen.terms[now].tolist(), chosen.degrees[now].tolist(), strict=True)):
+            alike = now & (chosen.terms == terms) & (chosen.degrees == degree)
+            few, split = [part.only(alike) for part in parts], Split(terms, degree, done)
+            lower[alike], upper[alike] = _summed(few, weights, threshold, slack, split, chosen.tails[alike])
+        left &= ~now
+    return Interval(lower, upper)
+
+
+def plan(parts: list[Parts], weights: Floats, tolerance: float, done: int) -> Plan:
+    """Choose the fewest terms whose tail, and rough part at a guess, are within a quarter of the width.
+
+    The guess is that the rough part has mass m and density m / R where it matters: 4 m / N for both ends.  Where no
+    number of terms is enough, more of them than `HOPELESS_TERMS` would hardly help.
+    """
+    atoms = np.stack([part.atoms for part in parts])
+    masses = np.stack([part.rest for part in parts])
+    degrees = np.array([degree for degree in DEGREES if degree >= done] if atoms.any() else [-1])
+    terms = 2 ** np.arange(FIRST_TERMS.bit_length() - 1, MOST_TERMS.bit_length())
+    tails = np.minimum(_tails(parts, weights, atoms, degrees, terms), 1.0)  # (degrees, epsilons, terms)
+    rough = np.stack([_degrees(atoms, masses)[done + 1 : degree + 1].sum(axis=0) for degree in degrees])
+    hopes = tails + 4 * rough[..., np.newaxis] / terms
+    best, rows = hopes.min(axis=0), np.arange(atoms.shape[1])
+    enough = best <= 0.25 * tolerance
+    at = np.where(enough.any(axis=1), enough.argmax(axis=1), np.searchsorted(terms, HOPELESS_TERMS))
+    which = hopes[:, rows, at].argmin(axis=0)
+    return Plan(terms[at], degrees[which], tails[which, rows, at])
+
+
+def _degrees(atoms: Floats, smooth: Floats) -> Floats:
+    """Return the coefficients of prod_j (atoms_j + z smooth_j), one more than there are factors, in positive terms."""
+    found = np.zeros((len(atoms) + 1, *np.broadcast_shapes(atoms.shape, smooth.shape)[1:]))
+    found[0] = 1.0
+    for at, part in zip(atoms, smooth, strict=True):
+        found[1:] = found[1:] * at + found[:-1] * part
+        found[0] = found[0] * at
+    return found
+
+
+def _tails(
+    parts: list[Parts], weights: Floats, atoms: Floats, degrees: NDArray[np.intp], terms: NDArray[np.intp]
+) -> Floats:
+    """Bound what smooth terms beyond the first N add up to, shape ``(degrees, epsilons, terms)``.
+
+    Once v exceeds V / mass of every part, B at least halves with each doubling: what follows the last of 64 more
+    doublings is no more than that.  A part that never falls, a window of no width, is left to the bound 1.
+    """
+    start = np.abs(weights) * (np.pi * float(terms[0]) / np.abs(weights).sum())
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        turns = [
+            np.max(np.where(p.mass > 0, p.decay()[0] / p.mass, 0)) / v
+            for law, v in zip(parts, start, strict=True)
+            for p in law.smooth
+        ]
+        doublings = np.log2(max([1.0, *turns])) + 65
+        if not doublings < MOST_DOUBLINGS:
+            return np.ones((len(degrees), atoms.shape[1], len(terms)))
+        scale = 2.0 ** np.arange(int(doublings) + len(terms))
+        bounds = np.stack([part.bound(v * scale) for part, v in zip(parts, start, strict=True)])
+    coefficients = _degrees(atoms[..., np.newaxis], bounds)
+    more = np.stack([coefficients[degree + 1 :].sum(axis=0) for degree in degrees])
+    left = np.cumsum(more[..., ::-1], axis=-1)[..., ::-1] + more[..., -1:]
+    return np.asarray(ABOVE * left[..., : len(terms)] + TINY)
+
+
+def _summed(
+    parts: list[Parts], weights: Floats, threshold: float, slack: float, split: Split, tails: Floats
+) -> Interval:
+    """Sum the series at both ends of the threshold.
+
+    In units of 2^-53: Phi_k is off by the errors of its factors, each times the sizes of all others, by 4 per product,
+    and by 32 units of each phase, which add up to pi k; shifts by lo and b take 15 units of pi k and 30 more; a sum of
+    N terms, pairwise, 48 of the absolute ones.  A term is 2 / (pi k) of that, and the rough part, no larger, is
+    weighted, subtracted and summed once more: 4 times that is below (3 errors + (11 s + 200) sizes) / k + 400 sizes.
+    What the parts' masses and atoms are off counts once per law, as that a sum is at most t is a half line in each.
+    """
+    reach, low = float(np.abs(weights).sum()), float(np.minimum(weights, 0).sum())
+    period, shift = 2 * reach, threshold - low
+    known = np.zeros((2, len(tails)))
+    if split.done >= 0:
+        known = np.stack(few_continuous(parts, weights, threshold, slack, split.done))
+    slack = slack + 8 * (len(parts) + 4) * UNIT * (abs(threshold) + reach)
+    b = np.clip([shift - slack, shift + slack], -0.25 * reach, 1.25 * reach)
+    shares = _degrees(np.stack([part.atoms for part in parts]), np.stack([part.rest for part in parts]))
+    rough_mass = shares[split.done + 1 : split.degree + 1].sum(axis=0)
+    total, near = np.zeros_like(known), np.zeros_like(known)
+    far, rounding = np.zeros_like(tails), np.zeros_like(tails)
+    for start in range(1, split.terms + 1, BLOCK):
+        k = np.arange(start, min(start + BLOCK, split.terms + 1))
+        u = as_floats(k * (2 * np.pi / period))
+        product, rough, size, off = _transforms(parts, weights, u, split)
+        turn, quarter = np.exp(-1j * (low * u)), np.array([1, 1j, -1, -1j])[k % 4]  # exp(-i u a)
+        share = k / (split.terms + 1)
+        vaaler = np.pi * share * (1 - share) / np.tan(np.pi * share) + share
+        product, rough = (product - (1 - vaaler) * rough) * turn, 2 * (1 - share) * rough * turn
+        far += (rough * quarter).real.sum(axis=1)
+        for side in range(2):
+            ending = np.exp(-1j * (b[side] * u))
+            total[side] += ((product * (quarter - ending)).imag / (np.pi * k)).sum(axis=1)
+            near[side] += (rough * ending).real.sum(axis=1)
+        rounding += UNIT * ((3 * off + (11 * len(parts) + 200) * size) / k + 400 * size).sum(axis=1)
+    missed = tails + rounding + len(parts) * (2 * MASS_ERROR + 8 * UNIT)
+    fejer = np.maximum(2 * rough_mass + near + far, 0.0) / (2 * (split.terms + 1))
+    lines = (b[:, np.newaxis] + 0.5 * reach) / period * shares[split.done + 1 :].sum(axis=0)
+    ends = known + lines + total
+    return widened(ends[0] - missed - fejer[0], ends[1] + missed + fejer[1], 32 * UNIT)
+
+
+def _transforms(
+    parts: list[Parts], weights: Floats, u: Floats, split: Split
+) -> tuple[Complex, Complex, Floats, Floats]:
+    """Return Phi without what is done, its rough part, the product of sizes and its error in units."""
+    product: Complex = np.ones((1, len(u)), dtype=np.complex128)
+    size, off = np.ones((1, len(u))), np.zeros((1, len(u)))
+    powers = [product, *[0 * product] * split.degree][: split.degree + 1]
+    for part, weight in zip(parts, weights.tolist(), strict=True):
+        v = abs(weight) * u
+        atoms, smooth = part.turn(v), part.transform(v)
+        if weight < 0:
+            atoms, smooth = np.conj(atoms), np.conj(smooth)
+        if powers:
+            raised = [0 * product, *(smooth * power for power in powers[:-1])]
+            powers = [atoms * power + one for power, one in zip(powers, raised, strict=True)]
+        product = product * (atoms + smooth)
+        large = part.size(v)
+        size, off = size * large, off * large + size * part.error(v)
+    rough = sum(powers[split.done + 1 :], 0 * product)
+    return product - sum(powers[: split.done + 1], 0 * product), rough, size, off
+
+
+MOST_FEATURES, MOST_COMPONENTS = 3, 256
+ROUNDING = 96 * UNIT
+
+
+class Component(NamedTuple):
+    """``mass`` spread evenly over [anchor + start, anchor + start + width]; of shape ``(epsilons,)`` or ``(1,)``."""
+
+    mass: Floats
+    anchor: Floats
+    start: Floats
+    width: Floats
+
+
+def components(parts: Parts) -> list[Component]:
+    """Return what a law of atoms and uniform parts is mixed from."""
+    zero = np.zeros(1)
+    found = [
+        Component(mass, np.array([place]), zero, zero)
+        for place, mass in zip(parts.places.tolist(), parts.masses.T, strict=True)
+    ]
+    for part in parts.smooth:
+        assert isinstance(part, Uniform)
+        found.append(Component(part.mass, part.anchor, part.start, part.width))
+    return found
+
+
+def closes(parts: list[Parts]) -> bool:
+    """Tell whether `uniform_sum` can answer: few values, few components."""
+    if len(parts) > MOST_FEATURES or not all(part.uniform for part in parts):
+        return False
+    return int(np.prod([part.places.size + len(part.smooth) for part in parts])) <= MOST_COMPONENTS
+
+
+def uniform_sum(parts: list[Parts], weights: Floats, threshold: float, slack: float) -> Interval:
+    """Bound Pr[sum_j w_j Y_j <= t] for every t within ``slack`` of the threshold; shape ``(epsilons,)``."""
+    lower = upper = np.zeros(1)
+    for chosen in product(*map(components, parts)):
+        share = np.prod(np.broadcast_arrays(*(one.mass for one in chosen)), axis=0)
+        rest = _without_anchors(threshold, weights, [one.anchor for one in chosen])
+        starts = [w * one.start + np.minimum(w * one.width, 0) for w, one in zip(weights, chosen, strict=True)]
+        widths = [abs(w) * one.width for w, one in zip(weights, chosen, strict=True)]
+        q = rest - sum(starts)
+        # the rest, an offset and a reflected width are off by 2 units, their sum by one for each
+        eta = slack + 12 * UNIT * (np.abs(rest) + sum(map(np.abs, starts)) + sum(widths))
+        wide = np.sort(np.stack(np.broadcast_arrays(q, *widths, *[0 * q] * (3 - len(widths)))[1:]), axis=0)[::-1]
+        lower = lower + share * share_below(q - eta, *wide)
+        upper = upper + share * share_below(q + eta, *wide)
+    return widened(lower, upper, ROUNDING + 2 * len(parts) * MASS_ERROR * any(part.places.size for part in parts))
+
+
+def _without_anchors(threshold: float, weights: Floats, anchors: list[Floats]) -> Floats:
+    """Return the threshold less w . anchors, rounded once: anchors and threshold cancel where windows are narrow."""
+    rows = np.stack(np.broadcast_arrays(*anchors), axis=-1)
+    distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    exact = [Fraction(w) for w in weights.tolist()]
+    rest = [
+        float(Fraction(threshold) - sum((w * Fraction(x) for w, x in zip(exact, row, strict=True)), Fraction(0)))
+        for row in distinct.tolist()
+    ]
+    return np.asarray(np.array(rest)[which.reshape(len(rows))])
+
+
+def share_below(q: Floats, first: Floats, second: Floats, third: Floats) -> Floats:
+    """Return Pr[B1 U1 + B2 U2 + B3 U3 <= q] for independent uniform U on [0, 1] and B1 >= B2 >= B3 >= 0."""
+    q = np.minimum(np.maximum(q, 0 * q - 1e300), 1e300)
+    low = q - first
+    knots = [np.clip(knot, low, q) for knot in (0 * q, third, second, second + third)]
+    ends = np.stack([low, *knots, q])
+    ends = np.maximum.accumulate(ends, axis=0)
+    left, right = ends[:-1], ends[1:]
+    middle = 0.5 * (left + right)
+    averages = (_two_below(left, second, third) + 4 * _two_below(middle, second, third)
+                + _two_below(right, second, third)) / 6  # fmt: skip
+    total = ends[-1] - ends[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(second > 0, ((right - left) / total * averages).sum(axis=0), np.maximum(q, 0) / total)
+    return np.asarray(np.where(total > 0, np.minimum(found, 1.0), _two_below(q, second, third)))
+
+
+def _two_below(z: Floats, second: Floats, third: Floats) -> Floats:
+    """Return Pr[B2 U2 + B3 U3 <= z]: the average of clip(., 0, 1) between two ends; a step where both are constants."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, high = ((z - third) / second, z / second)
+        low, high = (np.clip(np.nan_to_num(end, nan=0.0), -1e9, 1e9) for end in (low, high))
+        inside = np.maximum(np.minimum(high, 1) - np.maximum(low, 0), 0.0)
+        height = 0.5 * (np.clip(low, 0, 1) + np.clip(high, 0, 1))
+        average = (inside * height + np.maximum(high - np.maximum(low, 1), 0.0)) / (high - low)
+    found = np.where(high > low, average, np.clip(high, 0, 1))
+    return np.where(second > 0, found, z >= 0)
+
+
+MOST_SUMS = 2**16  # of a half: 30 coins take 2^15
+MOST_PLACES = 2**17  # of one continuous part: 14 features with two atoms each
+
+
+def halves(parts: list[Parts]) -> tuple[list[int], list[int]] | None:
+    """Split features into two halves of at most `MOST_SUMS` sums each; None where that is not found."""
+    sides: tuple[list[int], list[int]] = ([], [])
+    counts = [1, 1]
+    for j in sorted(range(len(parts)), key=lambda j: -parts[j].places.size):
+        at = int(counts[1] < counts[0])
+        sides[at].append(j)
+        counts[at] *= parts[j].places.size
+    return sides if max(counts) <= MOST_SUMS else None
+
+
+def few_atoms(parts: list[Parts], weights: Floats, threshold: float, slack: float, tolerance: float) -> Interval:
+    """Bound the sum of values that are all atoms: exactly where there are few, whatever the tolerance; else not."""
+    sides, count = halves(parts), len(parts[0].masses)
+    if sides is None:
+        return Interval(np.zeros(count), np.ones(count))
+    return atoms_at_most(parts, weights, threshold, slack, sides)
+
+
+def atoms_at_most(
+    parts: list[Parts], weights: Floats, threshold: float, slack: float, sides: tuple[list[int], list[int]]
+) -> Interval:
+    """Bound Pr[weights . Y <= t] for every t within ``slack`` of the threshold; shape ``(epsilons,)``.
+
+    A sum is off by s + 2 units of all terms.  That it is at most t is a half line in each value, so that what
+    cumulated masses are off counts once per value; products add 2 units for each, and n cumulated masses of the one
+    half and n products with the other n each.
+    """
+    eta = slack + 2 * (len(parts) + 4) * UNIT * (abs(threshold) + float(np.abs(weights).sum()))
+    (first, shares), (second, masses) = (_sums(parts, weights, side) for side in sides)
+    order = np.argsort(second, kind="stable")
+    second, masses = second[order], masses[:, order]
+    cumulated = np.concatenate([np.zeros((len(masses), 1)), np.cumsum(masses, axis=1)], axis=1)
+    lower, upper = (
+        np.einsum("en,en->e", shares, cumulated[:, np.searchsorted(second, (threshold + by) - first, side="right")])
+        for by in (-eta, eta)
+    )
+    off = len(parts) * (2 * MASS_ERROR + 4 * UNIT) + UNIT * (first.size + second.size + 8)
+    return widened(lower, upper, off)
+
+
+def countable(parts: list[Parts]) -> int:
+    """Return how many continuous factors the terms may have that `few_continuous` adds up; -1: none of them."""
+    sizes = [part.places.size for part in parts]
+    if sum(math.prod(sizes[:j] + sizes[j + 1 :]) for j in range(len(sizes))) <= MOST_PLACES:
+        return 1
+    return 0 if halves(parts) is not None else -1
+
+
+def few_continuous(parts: list[Parts], weights: Floats, threshold: float, slack: float, most: int) -> Interval:
+    """Bound the part of Pr[weights . Y <= t] in which at most ``most`` (0 or 1) values are from continuous parts.
+
+    Of the atoms of all but one value, n sums and masses; what a continuous part has below each is off by `MASS_ERROR`
+    and 3 units; n products add n + 8 units.  Parts of other values sum to less than 1.
+    """
+    sides = halves(parts)
+    assert sides is not None
+    found = atoms_at_most(parts, weights, threshold, slack, sides)
+    if not most:
+        return found
+    eta = slack + 2 * (len(parts) + 4) * UNIT * (abs(threshold) + float(np.abs(weights).sum()))
+    lower, upper, off = found.lower, found.upper, 0.0
+    for j, part in enumerate(parts):
+        sums, masses = _sums(parts, weights, [i for i in range(len(parts)) if i != j])
+        for one in part.smooth:
+            ends = (((threshold + by - sums) / weights[j])[np.newaxis] for by in (-eta, eta))
+            low, high = (one.below(end) if weights[j] > 0 else one.mass[:, np.newaxis] - one.below(end) for end in ends)
+            lower, upper = lower + (masses * low).sum(axis=1), upper + (masses * high).sum(axis=1)
+        off += 2 * MASS_ERROR + UNIT * (sums.size + 16)
+    return widened(lower, upper, off)
+
+
+def _sums(parts: list[Parts], weights: Floats, side: list[int]) -> tuple[Floats, Floats]:
+    sums, masses = np.zeros(1), np.ones((1, 1))
+    for j in side:
+        sums = (sums[:, np.newaxis] + weights[j] * parts[j].places).ravel()
+        masses = (masses[:, :, np.newaxis] * parts[j].masses[:, np.newaxis]).reshape(len(parts[j].masses), -1)
+    return sums, masses

@@ -36,8 +36,7 @@ from epsworth.utility.engines.fronts import (
     tables_of,
 )
 from epsworth.utility.engines.loops import compiled
-from epsworth.utility.engines.partition import Leaves
-from epsworth.utility.engines.votes import Cells, Leads
+from epsworth.utility.engines.trees import Cells, Leads, Leaves
 from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 

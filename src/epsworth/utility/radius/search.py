@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.rounding import down
-from epsworth.utility.engines.partition import Leaves
+from epsworth.utility.engines.trees import Leaves
 from epsworth.utility.radius.question import Asked
 
 Places = NDArray[np.integer[Any]]

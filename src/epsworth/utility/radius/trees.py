@@ -19,7 +19,7 @@ from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.trees import LEAF, TreeModel
 from epsworth.rounding import down, up
-from epsworth.utility.engines.partition import Leaves, Sweep, sum_of_boxes
+from epsworth.utility.engines.trees import Leaves, Sweep, sum_of_boxes
 from epsworth.utility.radius.bracket import Witness
 from epsworth.utility.radius.question import Asked, Found
 from epsworth.utility.radius.sampled import first_flip, nearest_flip
