@@ -16,8 +16,7 @@ from epsworth.classifiers.structure import read_trees
 from epsworth.utility.engines.trees import Leaves, Sweep
 from epsworth.utility.radius.question import Asked, ask
 from epsworth.utility.radius.sampled import nearest_flip
-from epsworth.utility.radius.search import nearest
-from epsworth.utility.radius.trees import _certain, _given, _leads, _sizes_below, _slack, reachable_leaves
+from epsworth.utility.radius.trees import _certain, _given, _leads, _sizes_below, _slack, nearest, reachable_leaves
 
 BATCH = 32
 

@@ -19,9 +19,8 @@ import numpy as np
 from epsworth.arrays import Floats, as_floats
 from epsworth.utility.engines.contraction import LawsOverEpsilon
 from epsworth.utility.engines.engine import BATCH
-from epsworth.utility.engines.run import revealing, with_coin
 from epsworth.utility.problem import Problem
-from epsworth.utility.quantities import Bounds
+from epsworth.utility.quantities import Bounds, with_coin
 
 OMEGA, TAU = 0.05, 0.01
 TESTS = 7  # per radius and per side
@@ -59,7 +58,7 @@ def claims_of_boxes(model: Any, X: Any, *, rng: int, domain: Any = None, **asked
         for i in range(m):
             sides = [laws.boxes(i, j, problem.unit[record, j], box[j]) for j in range(len(box))]
             claim[i, :, record] = np.prod(sides, axis=0)
-    mixed = with_coin(Bounds(claim, np.ones_like(claim)), revealing(problem), np.ones(n))
+    mixed = with_coin(Bounds(claim, np.ones_like(claim)), problem.reveal, np.ones(n))
     return Claims(mixed.lower, queries)
 
 

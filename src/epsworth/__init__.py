@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from epsworth.studies.result import StudyResult
     from epsworth.studies.study import Study
     from epsworth.utility.boxes import SafeBox, safe_box
-    from epsworth.utility.curve_parts import CurveParts
+    from epsworth.utility.curve_parts import CurveParts, stability_in_parts
     from epsworth.utility.curves import Curves
-    from epsworth.utility.in_parts import stability_in_parts
     from epsworth.utility.population import Population
     from epsworth.utility.problem import Problem
     from epsworth.utility.quantities import Bounds
@@ -54,7 +53,7 @@ _HOMES = {
     "Bounds": "utility.quantities",
     "CurveParts": "utility.curve_parts",
     "Curves": "utility.curves",
-    "stability_in_parts": "utility.in_parts",
+    "stability_in_parts": "utility.curve_parts",
     "Population": "utility.population",
     "Problem": "utility.problem",
     "RunOptions": "utility.run",

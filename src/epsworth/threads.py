@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,8 +56,9 @@ class _Limit:
         release = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
         if release is not None:
             release(force=True)
-        self.held.enter_context(threadpoolctl.threadpool_limits(limits=1, user_api="blas"))
-        kinds = [library.get("threading_layer") for library in threadpoolctl.threadpool_info()]
+        libraries = _libraries(len(sys.modules))
+        self.held.enter_context(libraries.limit(limits=1, user_api="blas"))
+        kinds = [library.get("threading_layer") for library in libraries.info()]
         self.own = _own if "openmp" in kinds else nullcontext
 
     def _forked(self) -> None:
@@ -68,9 +71,15 @@ class _Limit:
 
 def _own() -> AbstractContextManager[object]:
     """Return a limit for the calling thread, where BLAS keeps one for each."""
-    from threadpoolctl import threadpool_limits
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
-    return threadpool_limits(limits=1, user_api="blas")  # type: ignore[no-any-return]
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Return the loaded libraries: looked for again, which takes 15 ms, once more modules are imported."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 one_thread = _Limit()
@@ -81,11 +90,9 @@ def one_openmp_thread() -> AbstractContextManager[object]:
     """Return a context in which whatever the calling thread asks OpenMP for runs on one thread.
 
     Threads that share busy cores wait for one another at every barrier: a prediction by boosted trees then takes most
-    of a second, whatever its size.  Entering costs milliseconds, so it is entered once a run.
+    of a second, whatever its size.
     """
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(limits=1, user_api="openmp")  # type: ignore[no-any-return]
+    return _libraries(len(sys.modules)).limit(limits=1, user_api="openmp")  # type: ignore[no-any-return]
 
 
 def on_one_thread(function: Callable[[Item], Result], batch: Item) -> Result:

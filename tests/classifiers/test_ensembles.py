@@ -32,8 +32,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import epsworth as ew
-from epsworth.classifiers.link_functions import Average, Largest, OneVsOne, Stacked, Sums, Votes
 from epsworth.classifiers.structure import read_trees
+from epsworth.classifiers.thresholds import Average, Largest, OneVsOne, Stacked, Sums, Votes
 from epsworth.classifiers.trees import TreeModel, in_doubles
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from readings import said

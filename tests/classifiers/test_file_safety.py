@@ -35,7 +35,7 @@ from sklearn.utils import check_array
 from skops import io
 
 from epsworth.classifiers import load_model
-from epsworth.classifiers.file_safety import doubtful
+from epsworth.classifiers.model_files import doubtful
 
 rng = np.random.default_rng(0)
 FRAME = pd.DataFrame(

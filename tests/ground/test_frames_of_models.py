@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.classifiers import as_classifier
-from epsworth.classifiers.inputs import declared_inputs, table_of
+from epsworth.classifiers.classifier import declared_inputs, table_of
 from epsworth.studies.inputs import read_records
 
 RNG = np.random.default_rng(0)

@@ -79,7 +79,7 @@ def audits_of_usual_values(original):
 
 
 @mutant(
-    "epsworth.classifiers.file_safety.doubtful",
+    "epsworth.classifiers.model_files.doubtful",
     claim="nothing in a model file that is loaded without trust is called",
     test="tests/classifiers/test_file_safety.py::test_listed_types_are_not_called",
 )

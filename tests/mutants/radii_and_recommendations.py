@@ -15,7 +15,7 @@ BEYOND = "tests/utility/test_beyond.py"
 
 
 @mutant(
-    "epsworth.utility.sides.held",
+    "epsworth.utility.boxes.held",
     claim="every end of a certain box, as a number and as printed, keeps the label",
     test=f"{BOXES}::test_ends_and_printed_ends_of_a_certain_box_keep_the_label",
 )
@@ -42,7 +42,7 @@ def upper_limits_are_estimates(original):
 
 
 @mutant(
-    "epsworth.utility.radius.linear._certain",
+    "epsworth.utility.radius.quadratic._certain",
     claim="no point nearer than the lower end of a radius has another label",
     test=f"{RADIUS}::test_outward_rounding_survives_many_probes",
 )
@@ -51,7 +51,7 @@ def distances_to_hyperplanes_to_nearest(original):
 
 
 @mutant(
-    "epsworth.utility.radius.search.Search.bounds",
+    "epsworth.utility.radius.trees.Search.bounds",
     claim="no point nearer than the lower end of a radius has another label",
     test=f"{IN_TIME}::test_the_search_agrees_with_the_table_of_all_cells_and_holds_whenever_it_ends[0]",
 )

@@ -45,7 +45,7 @@ def sums_over_cells_trusted_to_the_bit(original):
     test=f"{OUTWARD}::test_edges_on_the_unit_scale_are_allowed_to_be_rounded",
 )
 def thresholds_trusted_to_lie_where_they_are_computed(original):
-    return lambda feature, mechanism, x: 0 * original(feature, mechanism, x)
+    return lambda feature: 0.0
 
 
 @mutant(
@@ -120,7 +120,7 @@ def rounding_of_large_sums_forgotten(original):
 
 
 @mutant(
-    "epsworth.classifiers.link_functions.ROUNDING",
+    "epsworth.classifiers.thresholds.ROUNDING",
     claim="ends of an ensemble's combined answers hold their exact values",
     test=f"{ENSEMBLES}::test_the_ends_of_combined_answers_hold_their_exact_values",
 )
@@ -177,7 +177,7 @@ def subclasses_answer_as_their_library(original):
 
 
 @mutant(
-    "epsworth.classifiers.answers.check_batch_invariance",
+    "epsworth.classifiers.reading.check_batch_invariance",
     claim="a classifier whose labels depend on the other rows of a batch is refused",
     test="tests/classifiers/test_determinism.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
 )

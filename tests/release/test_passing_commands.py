@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skops import io
 
 from epsworth import as_classifier
-from epsworth.classifiers.inputs import columns_read
+from epsworth.classifiers.classifier import columns_read
 from epsworth.client import Client
 from epsworth.gateway.objects import read_objects
 from epsworth.gateway.settings import Settings

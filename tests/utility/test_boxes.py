@@ -22,8 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.laws.law import MASS_ERROR
-from epsworth.utility.boxes import stays_at_least
-from epsworth.utility.sides import unit_sides
+from epsworth.utility.boxes import stays_at_least, unit_sides
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}

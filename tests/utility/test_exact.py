@@ -28,8 +28,8 @@ from epsworth.mechanisms import FAMILIES
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
-from epsworth.utility.engines.run import _mixed
 from epsworth.utility.engines.strata import SharedDraws, binomial_weights
+from epsworth.utility.quantities import _mixed
 from readings import tree_model
 from strategies import CONTINUOUS, sparing
 

@@ -21,8 +21,8 @@ import epsworth as ew
 from epsworth.release import Policy
 from epsworth.results import json_form
 from epsworth.space import Domain, Feature
-from epsworth.utility.looking_around import look_around
 from epsworth.utility.run import Run
+from epsworth.utility.surroundings import look_around
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsworth.mechanisms import FAMILIES
-from epsworth.utility.margins import NEARLY, Side, largest_part, priced_bound, share_out
+from epsworth.utility.boxes import NEARLY, Side, largest_part, priced_bound, share_out
 
 MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "gaussian_clipped"]
 WHOLE = np.array([[0.0, 1.0]])

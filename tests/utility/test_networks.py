@@ -18,9 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, RobustScaler, StandardScaler
 
 import epsworth as ew
-from epsworth.classifiers.answers import ALONE
 from epsworth.classifiers.networks import DOUBLE, LOGISTIC, TANH, Affine, Network, Rectifier, network_of
 from epsworth.classifiers.pipeline import preprocessing_before
+from epsworth.classifiers.reading import ALONE
 from epsworth.classifiers.structure import read_network
 from epsworth.utility.engines.propagation import NetworkBoxes, PropagatedBounds, bounds_for
 from epsworth.utility.labels import ASKED_AGAIN

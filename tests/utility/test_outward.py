@@ -22,7 +22,7 @@ from epsworth.mechanisms import FAMILIES
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 from epsworth.space import Feature
-from epsworth.utility import sides
+from epsworth.utility import boxes
 from epsworth.utility.engines import propagation, quadratic, strata, tree_boxes
 from epsworth.utility.engines.contraction import _agreeing, below, contract, mass_error, outward
 from epsworth.utility.engines.linear import Comparison, _of_part, area_error, half_planes
@@ -463,7 +463,7 @@ def test_sides_lie_within_the_exact_ones():
         low = float(rng.normal() * 10 ** rng.uniform(-3, 6))
         feature = Feature("one", low, low + float(10 ** rng.uniform(-3, 3)))
         ends = np.sort(rng.uniform(feature.lower, feature.upper, 2))
-        found = sides.unit_sides([feature], ends[np.newaxis])[0].tolist()
+        found = boxes.unit_sides([feature], ends[np.newaxis])[0].tolist()
         width = Fraction(feature.upper) - Fraction(feature.lower)
         exact = [(Fraction(end) - Fraction(feature.lower)) / width for end in ends.tolist()]
         assert exact[0] <= Fraction(found[0])

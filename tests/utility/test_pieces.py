@@ -64,7 +64,7 @@ def same(one, other):
 
 def sized(monkeypatch, size):
     monkeypatch.setattr("epsworth.utility.run.piece_size", lambda records, n_jobs: size)
-    monkeypatch.setattr("epsworth.utility.in_parts.piece_size", lambda records, n_jobs: size)
+    monkeypatch.setattr("epsworth.utility.curve_parts.piece_size", lambda records, n_jobs: size)
 
 
 @pytest.mark.parametrize("name", CASES)

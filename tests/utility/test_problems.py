@@ -10,8 +10,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
 from epsworth.numerals import short
-from epsworth.utility.looking_around import look_around
 from epsworth.utility.run import Run
+from epsworth.utility.surroundings import look_around
 
 X = np.random.default_rng(0).random((60, 3))
 Y = X.sum(axis=1) > 1.5

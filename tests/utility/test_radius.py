@@ -30,11 +30,11 @@ from threadpoolctl import threadpool_limits
 
 from epsworth.classifiers.networks import Affine
 from epsworth.utility.radius import radius, trees
-from epsworth.utility.radius.boxes import free_radius
 from epsworth.utility.radius.networks import _interval
 from epsworth.utility.radius.quadratic import Quadric, nearest_euclidean, nearest_in_boxes
 from epsworth.utility.radius.question import ask
 from epsworth.utility.radius.sampled import TESTS, ball
+from epsworth.utility.radius.trees import free_radius
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 CANCER, BENIGN = load_breast_cancer(return_X_y=True)

@@ -14,8 +14,8 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from epsworth.utility.radius import radius, search, trees
-from epsworth.utility.radius.bracket import Tightening
+from epsworth.utility.radius import radius, trees
+from epsworth.utility.radius.question import Tightening
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 WINE, KINDS = load_wine(return_X_y=True)
@@ -27,7 +27,7 @@ def large(monkeypatch):
     """Take every sum of trees for a large one: a flip first, then boxes."""
     monkeypatch.setattr(trees, "FEW", 0)
     monkeypatch.setattr(trees, "LARGE", 0)
-    monkeypatch.setattr(search, "TOGETHER", 4)
+    monkeypatch.setattr(trees, "TOGETHER", 4)
 
 
 def forest(seed):
@@ -130,10 +130,10 @@ def test_boxes_beyond_memory_are_forgotten_safely(large, monkeypatch):
     model, x = harder()
     exact = radius(model, x, rng=0, budget=10**9)
     with monkeypatch.context() as patched:
-        patched.setattr(search, "MOST_HELD", 0)
+        patched.setattr(trees, "MOST_HELD", 0)
         looked_up = radius(model, x, rng=0, budget=10**9)
         assert (looked_up.lower, looked_up.upper) == (exact.lower, exact.upper)
-    monkeypatch.setattr(search, "MOST_OPEN", 8)
+    monkeypatch.setattr(trees, "MOST_OPEN", 8)
     found = radius(model, x, rng=0, budget=10**9)
     assert found.lower <= exact.upper <= found.upper
     assert found.lower < exact.lower

@@ -12,9 +12,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.utility.looking_around import look_around
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import MASS_UNIT, Surroundings, numbered, served
+from epsworth.utility.surroundings import MASS_UNIT, Surroundings, look_around, numbered, served
 
 DOMAIN = {"age": (0, 100), "bmi": (10, 60)}
 

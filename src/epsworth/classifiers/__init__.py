@@ -14,8 +14,8 @@
 ``service``         a model behind an address
 """
 
-from epsworth.classifiers.answers import ClassifierError, Labels
 from epsworth.classifiers.classifier import Classifier, as_classifier
 from epsworth.classifiers.model_files import load_model
+from epsworth.classifiers.reading import ClassifierError, Labels
 
 __all__ = ["Classifier", "ClassifierError", "Labels", "as_classifier", "load_model"]

@@ -27,10 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.levels import CategoryEncoder, encoder_of
 from epsworth.classifiers.pipeline import Preprocessing
 from epsworth.classifiers.reading import UNREADABLE, adjacent_floats, answers_as_read, ignoring_names, leading
-from epsworth.classifiers.transformers import Columns
+from epsworth.classifiers.transformers import CategoryEncoder, Columns, encoder_of
 from epsworth.classifiers.trees import (
     LEAF,
     MIDDLE,

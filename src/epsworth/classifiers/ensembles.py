@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.classifiers.link_functions import (
+from epsworth.classifiers.pipeline import Selection, parallel_preprocessing
+from epsworth.classifiers.reading import Unsupported, dense, leading, library_class, steps_of
+from epsworth.classifiers.thresholds import (
+    CALIBRATED,
+    LINEAR,
+    UNKNOWN,
+    Answers,
     AtLeast,
     Average,
     Largest,
@@ -23,29 +29,20 @@ from epsworth.classifiers.link_functions import (
     OneVsOne,
     OneVsRest,
     Response,
+    Rule,
     Shares,
     Stacked,
     Sums,
     Votes,
-    slices,
-)
-from epsworth.classifiers.pipeline import Selection, parallel_preprocessing
-from epsworth.classifiers.reading import Unsupported, dense, leading, library_class, steps_of
-from epsworth.classifiers.sklearn_trees import TREES, own_trees
-from epsworth.classifiers.thresholds import (
-    CALIBRATED,
-    LINEAR,
-    UNKNOWN,
-    Answers,
-    Rule,
     argmax_rule,
     calibration,
     change_of,
+    slices,
     threshold_rule,
     thresholded,
 )
 from epsworth.classifiers.transformers import Columns
-from epsworth.classifiers.trees import LEAF, NO_TREES, Decision, TreeModel, stack_trees, weighted_sum
+from epsworth.classifiers.trees import LEAF, NO_TREES, TREES, Decision, TreeModel, own_trees, stack_trees, weighted_sum
 
 MOST_SUMS = 64  # beside each other, on every cell
 UNKNOWN_SCORES = f"the scores of a member of the ensemble are {UNKNOWN}"

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.answers import Labels
 from epsworth.classifiers.classifier import Classifier, as_classifier
+from epsworth.classifiers.reading import Labels
 from epsworth.extras import needed
 from epsworth.records import Records
 from epsworth.space import Feature

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.classifiers.answers import ClassifierError
 from epsworth.classifiers.networks import LOGISTIC, TANH, Activation, Affine, Network, Rectifier, network_of
-from epsworth.classifiers.reading import Predict, Unsupported, library_class
+from epsworth.classifiers.reading import ClassifierError, Predict, Unsupported, library_class
 
 SILENT = ("Dropout", "AlphaDropout", "Identity")  # in evaluation mode
 RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal.")  # in names of operations that draw, or may

@@ -15,23 +15,22 @@ import numpy as np
 from epsworth.classifiers.boosters import additive_model, catboost_model, lightgbm_model, width_of, xgboost_model
 from epsworth.classifiers.ensembles import ENSEMBLES, Member
 from epsworth.classifiers.frameworks import is_module, module_network
-from epsworth.classifiers.link_functions import SINGLE_ROUNDING, Logistic, Response, Shares, Sums
 from epsworth.classifiers.networks import Network, perceptron
-from epsworth.classifiers.onnx_models import is_onnx
-from epsworth.classifiers.onnx_reading import onnx_network, onnx_trees
+from epsworth.classifiers.onnx_models import is_onnx, onnx_network, onnx_trees
 from epsworth.classifiers.pipeline import NOTHING, Preprocessing
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.classifiers.reading import UNREADABLE, Unsupported, delegate, library_class, opened, read_once, steps_of
-from epsworth.classifiers.sklearn_trees import (
+from epsworth.classifiers.thresholds import SINGLE_ROUNDING, Logistic, Response, Scored, Shares, Sums, scored
+from epsworth.classifiers.transformers import Columns, all_stepped
+from epsworth.classifiers.trees import (
     FORESTS,
+    NO_TREES,
     TREES,
+    TreeModel,
     forest_model,
     gradient_boosting_model,
     histogram_boosting_model,
 )
-from epsworth.classifiers.thresholds import Scored, scored
-from epsworth.classifiers.transformers import Columns, all_stepped
-from epsworth.classifiers.trees import NO_TREES, TreeModel
 
 MOST_SIZE = 2.0**1000  # of a sum of leaves
 TOO_LARGE = "its leaves, or thresholds, hold numbers that doubles cannot add up, or compare"

@@ -158,7 +158,7 @@ def compute(
     """
     from epsworth.cli.running import bar, running
     from epsworth.threads import one_openmp_thread
-    from epsworth.utility.in_parts import stability_in_parts
+    from epsworth.utility.curve_parts import stability_in_parts
     from epsworth.utility.problem import Problem
     from epsworth.utility.run import Run
     from epsworth.utility.stability import problem_of_policy

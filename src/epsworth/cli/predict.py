@@ -30,7 +30,7 @@ def predict(
     from sklearn.base import is_regressor
 
     from epsworth import learner
-    from epsworth.classifiers.inputs import declared_inputs, table_of
+    from epsworth.classifiers.classifier import declared_inputs, table_of
     from epsworth.extras import needed
     from epsworth.learner.report_files import check_table, write_table
     from epsworth.studies.inputs import model_of_file

@@ -92,8 +92,8 @@ def surroundings(
 
     A run that was to end early ends; a service is not asked again.
     """
-    from epsworth.utility.looking_around import look_around
     from epsworth.utility.recommendation import recommend
+    from epsworth.utility.surroundings import look_around
 
     if found is None:
         found = recommend(curves, at_least=0.9, on="average" if len(curves.labels) > 1 else "worst")

@@ -16,8 +16,7 @@ from epsworth.reports.parts import bar, section, unfolded
 from epsworth.reports.sentences import Standing, filled, percent
 from epsworth.results import how_sure
 from epsworth.rounding import round_down, show_down, show_up
-from epsworth.utility.boxes import SafeBox
-from epsworth.utility.sides import texts
+from epsworth.utility.boxes import SafeBox, texts
 from epsworth.utility.splitting import Split
 from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surroundings, numbered, served
 

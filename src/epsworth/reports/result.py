@@ -93,7 +93,7 @@ def report(
     command : str, optional
         What made the result, to be shown.
     surroundings : Surroundings, optional
-        From ``epsworth.utility.looking_around.look_around``: safe ranges, the map of labels, groups, declared ranges.
+        From ``epsworth.utility.surroundings.look_around``: safe ranges, the map of labels, groups, declared ranges.
     origins : mapping of str to str, optional
         Where curves come from, word by word, to be shown: files, versions.
     heading : Heading, optional

@@ -80,7 +80,7 @@ def read_records(
 
     What the domain or the policy declares goes before what the model takes its columns for; labels are the model's.
     """
-    from epsworth.classifiers.inputs import declared_inputs
+    from epsworth.classifiers.classifier import declared_inputs
     from epsworth.tables import ENTRY, Declared, kinds_of, read_table, selected
 
     def declared(names: list[str]) -> Declared:

@@ -17,10 +17,10 @@ from epsworth.studies.read_files import ReadFile, check_unchanged, read_files
 from epsworth.studies.result import StudyResult
 from epsworth.studies.versions import versions
 from epsworth.threads import one_openmp_thread
-from epsworth.utility.looking_around import look_around
 from epsworth.utility.problem import Problem
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.run import Run
+from epsworth.utility.surroundings import look_around
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,8 +82,8 @@ class Loaded:
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
+        from epsworth.classifiers.classifier import table_of
         from epsworth.classifiers.fingerprints import fingerprint
-        from epsworth.classifiers.inputs import table_of
 
         if self.domain is None:
             return None

@@ -4,6 +4,14 @@ A box is never the source of a reported bound (`stability` is); it says in natur
 For tree models with one or two features it is the best rectangle of cells, for linear models the best division of the
 score's margin over the features.  Elsewhere it is proposed from a pool of labelled points, by cutting away the points
 that flip at the least loss of mass, and then certified by fresh draws of the mechanism *given* the box.
+
+Sides are in natural units, and rounded inwards wherever they are changed, cast, converted or printed.
+
+*Margins.*  The largest box on which a linear score stays positive shares the score's margin out over the features.
+Within a box each feature can lower the score towards one end of its side only; how far that end lies from the true
+value is its share of the margin.  The log mass of the box is a sum of one rising function per feature, so the best
+box is the best division of the margin.  It is sought on a lattice by dynamic programming, and bounded from above
+twice: by rounding all shares of a division up, and by Lagrange duality, which prices the margin.
 """
 
 from __future__ import annotations
@@ -16,15 +24,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 
-from epsworth.arrays import Bools, Floats, Rng, generator
+from epsworth.arrays import Bools, Floats, Rng, as_floats, generator
 from epsworth.bounds import Risk, check_spent
 from epsworth.laws import Law, draw_between, uniforms
 from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import FAMILIES
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
-from epsworth.rounding import UNIT, down, float_below, round_down, show_up
+from epsworth.rounding import UNIT, down, float_below, round_down, show_down, show_up
 from epsworth.space import Feature, Ranges
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.contraction import unit_edges
@@ -32,9 +42,7 @@ from epsworth.utility.engines.label import knows_one_label
 from epsworth.utility.engines.linear import LinearModel, linear_for
 from epsworth.utility.engines.sums import MARGIN
 from epsworth.utility.gaps import check_for_box
-from epsworth.utility.margins import NEARLY, largest_part
 from epsworth.utility.problem import Problem
-from epsworth.utility.sides import held, natural_sides, place, texts, unit_sides
 
 POOL_EPSILONS = (1.0, 2.0, 4.0, 8.0)
 POOL_PART = 1_639  # five equal parts: piecewise mechanism at four epsilons, and uniform; 8 195 in all
@@ -398,3 +406,276 @@ def _corners(asked: Problem, model: LinearModel, ends: Floats) -> Floats:
     corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
     worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
     return np.concatenate([worst, np.array(corners).reshape(-1, len(ends))])
+
+
+EPS = float(np.finfo(float).eps)
+PULLS = 80  # doublings of a step of one ulp: more than any range holds
+LOST = 1e-3  # share of a side that printing may cost; more digits are printed where six would cost more
+
+Probes = Callable[[Floats], Floats]
+"""From ends, shape ``(s, 2)``, to points of the box that must keep the label, shape ``(n, s)``."""
+
+
+def texts(low: float, high: float) -> tuple[str, str]:
+    """Print both ends, rounded inwards: what is printed lies inside.
+
+    Examples
+    --------
+    >>> texts(40.0000019, 100.0), texts(1e6, 1e6 + 0.01)
+    (('40.0001', '100'), ('1000000', '1000000.01'))
+    """
+    close = LOST * (high - low)
+    for digits in range(6, 18):
+        shown = show_up(low, digits), show_down(high, digits)
+        if float(shown[0]) - low <= close and high - float(shown[1]) <= close:
+            break
+    return shown
+
+
+def place(problem: Problem) -> Floats:
+    """Return the first record's own values of the sensitive features."""
+    return np.array([float(problem.records.column(p)[0]) for p in problem.positions])
+
+
+def inward(problem: Problem, ends: Floats) -> Floats:
+    """Round ends inwards to the numbers that the table's own columns hold, declared ends excepted."""
+    found = ends.copy()
+    for j, (feature, dtype) in enumerate(zip(problem.features, _dtypes(problem), strict=True)):
+        if ends[j, 0] > feature.lower:
+            found[j, 0] = _rounded(ends[j, 0], dtype, np.inf)
+        if ends[j, 1] < feature.upper:
+            found[j, 1] = _rounded(ends[j, 1], dtype, -np.inf)
+    return found
+
+
+def _rounded(value: float, dtype: np.dtype[np.floating], towards: float) -> float:
+    near = dtype.type(value)
+    beyond = float(near) < value if towards > 0 else float(near) > value
+    return float(np.nextafter(near, dtype.type(towards)) if beyond else near)
+
+
+def held(problem: Problem, ends: Floats, probes: Probes) -> Floats | None:
+    """Pull ends in until the classifier itself keeps the label at every probe, None where it never does.
+
+    It is asked in double precision, as the engines ask, and in the table's own precision.
+    """
+    x, label = place(problem), problem.labels[0]
+    for pull in range(PULLS):
+        ends = inward(problem, ends)
+        ends = np.column_stack([np.minimum(ends[:, 0], x), np.maximum(ends[:, 1], x)])
+        points = probes(ends)
+        failing = points[~_keeps(problem, points, label)]
+        if not len(failing):
+            return ends
+        at = np.stack([(failing == ends[:, side]).any(axis=0) for side in (0, 1)], axis=1)
+        if not at.any() or (ends[at] == np.column_stack([x, x])[at]).all():
+            return None  # inside, or at the record itself
+        rows = zip(ends, x.tolist(), _dtypes(problem), strict=True)
+        unit = np.array([np.spacing(np.abs([*row, v]).max().astype(d)) for row, v, d in rows])
+        step = 2.0**pull * unit
+        low, high = np.minimum(ends[:, 0] + step, x), np.maximum(ends[:, 1] - step, x)
+        ends = np.where(at, np.column_stack([low, high]), ends)
+    return None
+
+
+def unit_sides(features: Sequence[Feature], ends: Floats) -> Floats:
+    """Convert ends to the unit scale; they move in by the rounding of both conversions, but for declared ends."""
+    return np.array([_unit_side(feature, *side) for feature, side in zip(features, ends.tolist(), strict=True)])
+
+
+def natural_sides(problem: Problem, box: Floats) -> Floats:
+    """Convert a box around the first record from the unit scale; whoever takes the ends checks them (see `held`)."""
+    x, ends = place(problem), []
+    for j, feature in enumerate(problem.features):
+        low, high = (float(end) for end in feature.from_unit(box[j]))
+        low = feature.lower if box[j, 0] <= 0 else low
+        high = feature.upper if box[j, 1] >= 1 else high
+        ends.append([min(low, x[j]), max(high, x[j])])
+    return np.array(ends)
+
+
+def _unit_side(feature: Feature, low: float, high: float) -> tuple[float, float]:
+    width = feature.upper - feature.lower
+    pad = 4 * EPS * (abs(feature.lower) + abs(feature.upper)) / width  # of both conversions, and a spare
+    a, b = ((end - feature.lower) / width for end in (low, high))
+    first = 0.0 if low <= feature.lower else max(a + pad, EPS)
+    last = 1.0 if high >= feature.upper else min(b - pad, 1 - EPS)
+    return (first, last) if first <= last else (float(np.clip(a, 0, 1)), float(np.clip(a, 0, 1)))
+
+
+def _dtypes(problem: Problem) -> list[np.dtype[np.floating]]:
+    """Return the precision in which the table holds each sensitive feature; double where it holds no floats."""
+    found = [problem.records.column(p).dtype for p in problem.positions]
+    return [dtype if dtype.kind == "f" else np.dtype(np.float64) for dtype in found]
+
+
+def _keeps(problem: Problem, points: Floats, label: object) -> Bools:
+    first = np.zeros(len(points), dtype=np.intp)
+    found = problem.ask(first, list(points.T)) == label
+    dtypes = _dtypes(problem)
+    if any(dtype != np.float64 for dtype in dtypes):
+        own: list[NDArray[np.floating]] = [v.astype(dtype) for v, dtype in zip(points.T, dtypes, strict=True)]
+        found = found & (problem.ask(first, own) == label)
+    return np.asarray(found, dtype=bool)
+
+
+NEARLY = 1.001  # factor of mass up to which a box is called the best one
+STEPS, ZOOMS = (256, 2_048), 6  # of the margin; each zoom puts the first lattice around the best division so far
+LEVEL = 1e-14  # relative; a side whose room is paid for up to rounding is whole, and has the atom at its end
+SPLIT, ROUNDS = 8, 12  # of a cell in which a peak may lie
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One feature of a box: its end on the harmful side moves away from ``x`` at a cost of ``slope`` per unit."""
+
+    law: Law
+    x: float
+    low: float
+    high: float
+    slope: float
+
+    @property
+    def room(self) -> float:
+        """What it costs to leave the side as it is."""
+        return abs(self.slope) * (self.x - self.low if self.slope > 0 else self.high - self.x)
+
+    def part(self, cost: ArrayLike) -> tuple[Floats, Floats]:
+        """Return both ends of the part of the side that a cost allows."""
+        cost = as_floats(cost)
+        reach = self.x - cost / self.slope if self.slope else self.x
+        end = np.where(cost < self.room * (1 - LEVEL), reach, self.low if self.slope > 0 else self.high)
+        return (end, as_floats(self.high)) if self.slope > 0 else (as_floats(self.low), end)
+
+    def log_mass(self, cost: ArrayLike) -> Floats:
+        """Return the log mass of that part; rises with the cost."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.law.mass(*self.part(cost))))
+
+
+def largest_part(laws: Sequence[Law], x: Floats, box: Floats, slopes: Floats, margin: float) -> tuple[Floats, float]:
+    """Return the part of a box on which a score falls by at most ``margin`` below that of x, and a bound.
+
+    Parameters
+    ----------
+    laws : sequence of s Law, of shape ``()``
+    x : ndarray, shape ``(s,)``
+        Lies in the box.
+    box : ndarray, shape ``(s, 2)``
+    slopes : ndarray, shape ``(s,)``
+        Of the score.
+    margin : float
+        Positive.
+
+    Returns
+    -------
+    part : ndarray, shape ``(s, 2)``
+    bound : float
+        No such part has a larger log mass; that of the one returned is close to it.
+    """
+    sides = [Side(law, v, low, high, w) for law, v, (low, high), w in zip(laws, x, box, slopes, strict=True)]
+    if sum(side.room for side in sides) <= margin:
+        return box.copy(), float(sum(side.log_mass(side.room) for side in sides))
+    found, most, bound = np.zeros(len(sides)), -np.inf, np.inf
+    for steps in STEPS:
+        costs, unit, values, worth = _divided(sides, np.zeros(len(sides)), margin, steps)
+        bound = min(bound, float(worth[-1]), priced_bound(sides, margin, _price(values, worth) / unit))
+        for _ in range(ZOOMS):
+            reached = float(sum(side.log_mass(cost) for side, cost in zip(sides, costs, strict=True)))
+            if reached >= most:
+                found, most = costs, reached
+            if bound - most <= np.log(NEARLY):
+                break
+            costs, unit, *_ = _divided(sides, np.maximum(costs - unit, 0), margin, STEPS[0])
+        if bound - most <= np.log(NEARLY):
+            break
+    return np.array([side.part(cost) for side, cost in zip(sides, found, strict=True)]), bound
+
+
+def _divided(sides: Sequence[Side], kept: Floats, margin: float, steps: int) -> tuple[Floats, float, Floats, Floats]:
+    """Share out, in this many steps, what is left of the margin when each side has got what it keeps.
+
+    Returns costs by side, the size of a step, and the values and their largest sums on the lattice of steps.
+    """
+    unit = (margin - float(kept.sum())) / steps
+    units = np.arange(steps + len(sides)) * unit
+    values = np.stack([side.log_mass(own + units) for side, own in zip(sides, kept, strict=True)])
+    shares, worth = share_out(values)
+    return np.minimum(kept + shares * unit, [side.room for side in sides]), unit, values, worth
+
+
+def share_out(values: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Divide N whole units among s rising functions so that the sum of their values is largest.
+
+    Parameters
+    ----------
+    values : ndarray, shape ``(s, N + s)``
+        ``values[j, i]``: what i units are worth to function j; may be -inf.
+
+    Returns
+    -------
+    shares : ndarray of int, shape ``(s,)``
+        At most N units in all.
+    worth : ndarray, shape ``(N + s,)``
+        The largest sum by units.  ``worth[-1]`` bounds every division of N units into *fractions*: rounded up,
+        they are at most N + s - 1 units.
+
+    Examples
+    --------
+    >>> shares, worth = share_out(np.array([[0.0, 3, 4, 4, 4], [0, 2, 4, 5, 5]]))
+    >>> shares.tolist(), worth.tolist()
+    ([1, 2], [0.0, 3.0, 5.0, 7.0, 8.0])
+    """
+    parts, length = values.shape
+    best = [values[0]]  # best[j][i]: the most that i units are worth to functions 0..j
+    for row in values[1:]:
+        before, now = best[-1], np.full(length, -np.inf)
+        for i in range(length):
+            np.maximum(now[i:], before[: length - i] + row[i], out=now[i:])
+        best.append(now)
+    shares, left = np.zeros(parts, dtype=np.intp), length - parts
+    for j in range(parts - 1, 0, -1):
+        shares[j] = np.argmax(best[j - 1][left::-1] + values[j, : left + 1])
+        left -= shares[j]
+    shares[0] = left
+    return shares, best[-1]
+
+
+def priced_bound(sides: Sequence[Side], margin: float, price: float) -> float:
+    """Bound the log mass of every part that costs at most ``margin``, by weak duality at any price >= 0.
+
+    sum v_j(c_j) <= price * margin + sum_j max_c (v_j(c) - price * c).
+    """
+    close = np.log(NEARLY) / (4 * len(sides))
+    return price * margin + sum(_peak(side, min(side.room, margin), price, close) for side in sides)
+
+
+def _peak(side: Side, most: float, price: float, close: float) -> float:
+    """Bound max (v(c) - price * c) over [0, most]: v rises, so it is at most v(r) - price * l between l and r."""
+    left, right, seen = np.zeros(1), np.full(1, most), -np.inf
+    for _ in range(ROUNDS):
+        edges = left + np.linspace(0, 1, SPLIT + 1)[:, np.newaxis] * (right - left)
+        edges[-1] = right
+        left, right = edges[:-1].ravel(), edges[1:].ravel()
+        values = side.log_mass(right)
+        seen = max(seen, float((values - price * right).max()))
+        upper = values - price * left
+        open_ = upper > seen + close
+        if not open_.any():
+            return seen + close
+        left, right = left[open_], right[open_]
+    return float(upper.max())
+
+
+def _price(values: Floats, worth: Floats) -> float:
+    """Return the price of a unit at which the dual of the lattice is least."""
+    units = len(worth) - len(values)
+    steepest = 2 * (worth[units] - worth[units // 2]) / units
+    if not 0 < steepest < np.inf:
+        return 0.0
+    i = np.arange(units + 1)
+
+    def dual(price: float) -> float:
+        return float(price * units + (values[:, : units + 1] - price * i).max(axis=1).sum())
+
+    return float(minimize_scalar(dual, bounds=(0, 2 * steepest), method="bounded").x)

@@ -22,10 +22,9 @@ from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_t
 from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.rounding import round_down, show_down, show_up
-from epsworth.utility.figures import Bands, Recommended, draw_bands
+from epsworth.utility.figures import Bands, Recommended, draw_bands, long_columns, promises, span, view_of
 from epsworth.utility.population import Population, check_at, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.views import long_columns, promises, span, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

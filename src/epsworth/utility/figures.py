@@ -1,4 +1,4 @@
-"""Plots of curves: a band per mechanism (the truth lies inside) under the ceiling that nobody can beat."""
+"""Curves as they are shown: rows of a table, and plots with a band per mechanism under the ceiling nobody can beat."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from epsworth.arrays import Floats
+from epsworth.bounds import Interval
 from epsworth.drawing import bare, check_plot, line, marked, name_ends, new_axes, new_figure, save
+from epsworth.guarantees import Guarantee
 from epsworth.results import how_sure
+from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,3 +276,73 @@ def _beside(panel: Axes, bands: Bands, only: int | None = None) -> None:
         panel.plot(*at, marker="o", markersize=10, markerfacecolor="none", markeredgecolor="black", zorder=4)
         if words:
             panel.annotate(said, at, xytext=(9, -9), va="top", **small | {"color": "black"})
+
+
+MOST_CHANGES = 5  # of a notion or a delta along the epsilons, that are printed
+
+
+def view_of(on: str | int, count: int) -> str:
+    """Name what is looked at.
+
+    Examples
+    --------
+    >>> view_of("worst", 3), view_of(7, 20)
+    ('worst of these 3 records', 'record 7')
+    """
+    if not isinstance(on, str):
+        return f"record {on}"
+    return f"average over {count} records" if on == "average" else f"worst of these {count} records"
+
+
+def long_columns(
+    mechanisms: Sequence[str], epsilons: Floats, bounds: Mapping[str, Interval]
+) -> dict[str, NDArray[Any]]:
+    """Return one row for every quantity, mechanism and epsilon, in this order, with its two bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bounds = {"average stability": Interval(np.array([[0.5, 0.75]]), np.array([[0.5, 1.0]]))}
+    >>> long_columns(["pm"], np.array([1.0, 2.0]), bounds)["upper"].tolist()
+    [0.5, 1.0]
+    """
+    each = (len(mechanisms), len(epsilons))
+    return {
+        "mechanism": np.tile(np.repeat(np.array(mechanisms), each[1]), len(bounds)),
+        "epsilon": np.tile(epsilons, each[0] * len(bounds)),
+        "quantity": np.repeat(np.array(list(bounds)), each[0] * each[1]),
+        "lower": np.concatenate([np.ravel(one.lower) for one in bounds.values()]),
+        "upper": np.concatenate([np.ravel(one.upper) for one in bounds.values()]),
+    }
+
+
+def span(epsilons: Floats) -> str:
+    """Name the epsilons of a grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> span(np.array([1.0, 2.0])), span(np.array([1.0]))
+    ('epsilon 1 to 2', 'epsilon 1')
+    """
+    first, last = show_up(float(epsilons[0])), show_up(float(epsilons[-1]))
+    return f"epsilon {first}" if epsilons.size == 1 else f"epsilon {first} to {last}"
+
+
+def promises(mechanisms: Sequence[str], epsilons: Floats, guarantees: Sequence[Sequence[Guarantee]]) -> list[str]:
+    """Say which mechanisms keep which promise per record: at the smallest epsilon, and where notion or delta change."""
+    found: dict[tuple[int, Guarantee], list[str]] = {}
+    for name, row in zip(mechanisms, guarantees, strict=True):
+        kinds = [(promise.notion, promise.delta) for promise in row]
+        for e, promise in enumerate(row):
+            if e == 0 or kinds[e] != kinds[e - 1]:
+                found.setdefault((e, promise), []).append(name)
+    first = [key for key in found if key[0] == 0]
+    later = sorted((key for key in found if key[0] > 0), key=lambda key: key[0])
+    lines = [
+        f"{', '.join(found[e, promise])} at epsilon {show_up(epsilons[e])} per record: {promise}"
+        for e, promise in [*first, *later[:MOST_CHANGES]]
+    ]
+    if len(later) > MOST_CHANGES:
+        lines.append(f"notions or deltas change {len(later) - MOST_CHANGES} more times; `guarantees` holds all of them")
+    return lines

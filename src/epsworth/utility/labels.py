@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.classifiers import Classifier, ClassifierError, Labels
-from epsworth.classifiers.answers import nondeterminism
+from epsworth.classifiers.reading import nondeterminism
 from epsworth.records import Indices, Records
 from epsworth.values import is_missing, label_array
 

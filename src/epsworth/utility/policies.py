@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.classifiers import Classifier, ClassifierError, as_classifier
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers.classifier import table_of
 from epsworth.headers import shown_names
 from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import FrameRecords, Records, as_records

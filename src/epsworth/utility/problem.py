@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.classifiers import Classifier, Labels, as_classifier
-from epsworth.classifiers.answers import check_batch_invariance
-from epsworth.classifiers.inputs import columns_read, table_of
-from epsworth.classifiers.reading import Unsupported, read_once
+from epsworth.classifiers.classifier import columns_read, table_of
+from epsworth.classifiers.reading import Unsupported, check_batch_invariance, read_once
 from epsworth.guarantees import Unit
 from epsworth.mechanisms import PrivacyIndicator
 from epsworth.mechanisms.density import DensityMechanism

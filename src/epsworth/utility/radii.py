@@ -20,7 +20,7 @@ import numpy as np
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.callbacks import check_callback
 from epsworth.classifiers import Labels, as_classifier
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers.classifier import table_of
 from epsworth.parallel import batches_of, check_n_jobs, in_order
 from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
@@ -37,8 +37,7 @@ from epsworth.utility.engines.checkpoint import (
 from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options
-from epsworth.utility.radius.bracket import Tightening
-from epsworth.utility.radius.question import Asked, ask, check_records, order_of
+from epsworth.utility.radius.question import Asked, Tightening, ask, check_records, order_of
 
 __all__ = ["Radii", "radii"]
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
 from epsworth.callbacks import check_callback
-from epsworth.classifiers.inputs import columns_read, table_of
+from epsworth.classifiers.classifier import columns_read, table_of
 from epsworth.guarantees import Pure
 from epsworth.numerals import as_float, share, short
 from epsworth.parallel import check_n_jobs

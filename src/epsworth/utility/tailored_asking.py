@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.classifiers import Classifier, as_classifier
+from epsworth.classifiers.classifier import table_of
 from epsworth.classifiers.fingerprints import fingerprint
-from epsworth.classifiers.inputs import table_of
 from epsworth.exact.regions import MOST_REGIONS, checked_gain
 from epsworth.mechanisms.mechanism import EPSILON_RANGE
 from epsworth.numerals import as_float, exact_decimal, short, whole

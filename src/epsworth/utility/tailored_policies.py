@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools
 from epsworth.bounds import looks
 from epsworth.classifiers import Classifier, as_classifier
-from epsworth.classifiers.inputs import table_of
+from epsworth.classifiers.classifier import table_of
 from epsworth.exact.entropy import Words, WordSource
 from epsworth.records import Records
 from epsworth.release import Policy

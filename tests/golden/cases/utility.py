@@ -456,7 +456,7 @@ def distances(found):
 
 @golden(
     "radii of a linear model and of trees",
-    subject="epsworth.utility.radius.linear.linear_radius",
+    subject="epsworth.utility.radius.quadratic.linear_radius",
     mutate=changed(shorter),
 )
 def _():
@@ -500,7 +500,7 @@ def _():
     return distances(ew.radius(rings, UNIT[0, :2], rng=4))
 
 
-@golden("radii of a table", subject="epsworth.utility.radius.linear.linear_radius", mutate=changed(shorter))
+@golden("radii of a table", subject="epsworth.utility.radius.quadratic.linear_radius", mutate=changed(shorter))
 def _():
     found = ew.radii(linear([[0, 0.2, 1.5, 0.7]], [-6.5]), X[48:60])
     return {"lower": found.lower, "upper": found.upper, "nearest": found.nearest(3), "confidence": found.confidence}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.reading import ClassifierError
 from epsworth.classifiers.service.protocol import Label, Tensor
 
 MARK = 0x65707377  # of our files, by SQLite's application_id

@@ -22,8 +22,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.classifiers.answers import ClassifierError, NondeterministicError
 from epsworth.classifiers.classifier import Classifier
+from epsworth.classifiers.reading import ClassifierError, NondeterministicError
 from epsworth.classifiers.service import protocol
 from epsworth.classifiers.service.cache import Cache, digests
 from epsworth.classifiers.service.layout import Inputs, Layout, layout_of

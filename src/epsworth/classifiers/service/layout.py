@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.reading import ClassifierError
 from epsworth.classifiers.service.protocol import KINDS, Tensor
 from epsworth.frames import as_frame
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.reading import ClassifierError
 
 Label = int | float | str | bool
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from epsworth.classifiers.answers import ClassifierError
+from epsworth.classifiers.reading import ClassifierError
 from epsworth.classifiers.service.protocol import Broken, Request
 
 T = TypeVar("T")

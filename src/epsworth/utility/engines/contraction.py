@@ -155,7 +155,7 @@ class LawsOverEpsilon:
     """The laws of every mechanism at one true value, for all epsilons at once, shape ``(epsilons,)``."""
 
     def __init__(self, problem: Problem) -> None:
-        self.features = problem.features
+        self.features, self.points = problem.features, problem.shape[0] * problem.shape[1]
         self.stacks = [
             [stack([release.mechanisms[j] for release in row]) for j in range(len(problem.features))]
             for row in problem.releases
@@ -169,8 +169,10 @@ class LawsOverEpsilon:
 
     def misplaced(self, j: int, x: float) -> Floats:
         """Return the mass that an edge of feature j may have on its wrong side, shape ``(points,)``."""
-        feature, rows = self.features[j], [stacks[j] for stacks in self.stacks]
-        return np.concatenate([np.atleast_1d(misplaced(feature, one, x)) for row in rows for one in row])
+        rows, share = [stacks[j] for stacks in self.stacks], misplaced(self.features[j])
+        if not share:
+            return np.zeros(self.points)
+        return np.concatenate([np.atleast_1d(share * peak(one, x)) for row in rows for one in row])
 
     def masses(self, m: int, j: int, x: float, edges: Floats) -> Floats:
         """Return the masses of the cells between edges in natural units (-inf to inf), shape ``(epsilons, cells)``."""
@@ -222,24 +224,27 @@ def unit_edges(feature: Feature, edges: Floats) -> Floats:
     return np.where(edges >= feature.upper, np.maximum(unit, 1.0), np.minimum(unit, np.nextafter(1, 0)))
 
 
-def misplaced(feature: Feature, mechanism: Mechanism, x: float) -> Floats:
-    """Bound the mass on the wrong side of one of the `unit_edges`, for a law of one peak at the true value.
+def misplaced(feature: Feature) -> float:
+    """Bound the mass on the wrong side of one of the `unit_edges`, for each unit of the `peak` of a law.
 
     In units of 2^-53 an edge is off by 3 of itself; the double lower (1 - u) + upper u that leaves for u, by 3 of the
     larger end R for each of |u| and |1 - u|.  With t the distance to x in [0, 1] and the density f both add up to
-    (3 + 6 R / width) (1 + t), and t f(t) <= 1 as f falls.  Nothing is rounded from 0 to a power of two, nor on grids.
+    (3 + 6 R / width) (1 + t), and t f(t) <= 1 as f falls.  Nothing is rounded from 0 to a power of two.
     """
-    if mechanism.points is not None or (feature.lower == 0 and math.frexp(feature.upper)[0] == 0.5):
-        return np.zeros(mechanism.law(x).shape)
+    if feature.categories is not None or (feature.lower == 0 and math.frexp(feature.upper)[0] == 0.5):
+        return 0.0
     largest = max(abs(feature.lower), abs(feature.upper))
-    width = feature.upper / largest - feature.lower / largest
-    return np.asarray(UNIT * (3 + 6 / width) * (_peak(mechanism.law(x), x) + 1))
+    return UNIT * (3 + 6 / (feature.upper / largest - feature.lower / largest))
 
 
-def _peak(law: Law, x: float) -> Floats:
+def peak(mechanism: Mechanism, x: float) -> Floats:
+    """Return 1 and the largest density of a law that falls from its true value on; 0 on grids, which are compared."""
+    law = mechanism.law(x)
+    if mechanism.points is not None:
+        return np.zeros(law.shape)
     if isinstance(law, Histogram):
-        return np.asarray((law.cells.masses / np.diff(law.cells.edges)).max(axis=1)[law.rows])
-    return np.maximum(law.pdf(x), law.pdf(min(max(x, SMALLEST), 1 - UNIT)))  # no density on atoms at the ends
+        return np.asarray(1 + (law.cells.masses / np.diff(law.cells.edges)).max(axis=1)[law.rows])
+    return 1 + np.maximum(law.pdf(x), law.pdf(min(max(x, SMALLEST), 1 - UNIT)))  # no density on atoms at the ends
 
 
 def within(feature: Feature, edges: Floats) -> Bools:

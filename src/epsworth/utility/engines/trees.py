@@ -4,23 +4,19 @@ With the other features fixed, every leaf is a box of cells.  Thresholds are loc
 units, by the model's own comparisons; all trees are swept at once.
 
 *Votes.*  What leaves add are integers: sums are the same in any order, by whatever engine.  A forest of scikit-learn
-whose leaves hold one class each adds zeros and ones, which doubles do exactly, and divides all sums by the number of
-trees: equal counts stay equal, and argmax takes the first of them.  So the largest count, the first one of equals, is
-the label (of two classes: label 1 where more trees say so), and nothing is asked.
-
-Elsewhere every value v becomes rint(2^k v), with the largest k for which 2^k (T max |v| + |offset|) is at most 2^58
-(T trees).  Each of T + 1 terms is off by at most 1/2, so a score by (T + 1) / 2 and a lead of one score over another by
-T + 1.  Leads within that and the model's own slack are near ties: the classifier decides them.  A mixed difference of s
-axes at one point adds at most 2^s leaves of every tree, so that nothing on the way to the sums exceeds 2^(58 + s): up
-to five axes fit into 64 bits.  Boxes (`Leads`) hold sums in doubles that are integers below 2^53.
+whose leaves hold one class each adds zeros and ones and divides all sums by the number of trees: equal counts stay
+equal.  So the first of the largest counts is the label (of two classes: 1 where more trees say so); nothing is asked.
+Elsewhere every value v becomes rint(2^k v), with the largest k for which 2^k (T max |v| + |offset|) is at most 2^58 for
+T trees.  Each of T + 1 terms is off by at most 1/2, so a lead of one score over another by T + 1.  Leads within that
+and the model's own slack are near ties: the classifier decides them.  A mixed difference of s axes at one point adds at
+most 2^s leaves of every tree, so that nothing on the way to the sums exceeds 2^(58 + s): five axes fit into 64 bits.
+Boxes (`Leads`) hold sums in doubles that are integers below 2^53.
 
 *Sweep.*  From one row of cells to the next only the columns of leaves that begin or end there change: a difference
-array over that range and a running sum update the row of scores.  What is kept is every change of a cell's state along
-its column, so memory grows with rows, columns and changes, never with cells.  Two ways to the same integers, change by
-change: `loops` (extra ``fast``), and NumPy, which sums strips of rows.
-
-Let a *flip* be a cell (r, c) whose label differs from that of the cell before it in its column; before the first row
-all have the first label.  With G(r) = Pr[row >= r] and m(c) the mass of a column, telescoping down every column gives
+array over that range and a running sum update the row of scores, by `loops` (extra ``fast``) or by NumPy, which sums
+strips of rows to the same integers.  What is kept is every *flip*: a cell (r, c) whose label differs from that of the
+cell before it in its column; before the first row all have the first label.  So memory grows with rows, columns and
+flips, never with cells.  With G(r) = Pr[row >= r] and m(c) the mass of a column, telescoping down every column gives
 
     rho = [label is the first] + sum over flips of +-G(r) m(c),
 
@@ -74,7 +70,7 @@ class Leaves:
     starts: Indices
 
     def compact(self) -> Leaves:
-        """Return the same boxes over the edges at which some box ends, renumbered."""
+        """Return the boxes over the edges at which some box ends."""
         used_edges, lows, highs = [], [], []
         for places, low, high in zip(self.edges, self.low, self.high, strict=True):
             used = np.zeros(len(places) + 1, dtype=bool)  # the first one stands for the left end
@@ -602,9 +598,7 @@ class Masses:
     beyond : ndarray, shape ``(points, rows)``
         Pr[row >= r], for every row with flips.
     columns : ndarray, shape ``(points, columns)``
-        The masses of the columns with flips.
-    row, column : ndarray of int, shape ``(flips,)``
-        Places of the flips among these.
+        Their masses; ``row`` and ``column`` are the places of the flips among these.
     """
 
     flips: Flips

@@ -26,11 +26,9 @@ from epsworth.numerals import share, whole
 from epsworth.results import Result, how_sure
 from epsworth.rounding import float_below, show_down, show_up
 from epsworth.utility.pace import Stopped, check_seconds
-from epsworth.utility.radius.bracket import Tightening, Watch
-from epsworth.utility.radius.linear import linear_radius
 from epsworth.utility.radius.networks import network_radius
-from epsworth.utility.radius.quadratic import quadratic_radius
-from epsworth.utility.radius.question import Asked, Found, ask
+from epsworth.utility.radius.quadratic import linear_radius, quadratic_radius
+from epsworth.utility.radius.question import Asked, Found, Tightening, Watch, ask
 from epsworth.utility.radius.sampled import kept_flip, nearest_flip, tested_radius
 from epsworth.utility.radius.trees import tree_radius
 

@@ -14,8 +14,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk
 from epsworth.utility.pace import Stopped
-from epsworth.utility.radius.bracket import Witness
-from epsworth.utility.radius.question import Asked
+from epsworth.utility.radius.question import Asked, Witness
 
 SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size
 PER_SHELL = 128
