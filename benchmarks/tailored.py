@@ -23,7 +23,7 @@ import epsworth as ew
 from benchmarks.timing import Clock, Row, seconds, shown
 from epsworth.numerals import exact_decimal
 from epsworth.records import as_records
-from epsworth.utility.kept import Kept
+from epsworth.utility.retention import Kept
 
 BUILT = 1.5  # what making a policy takes, in units of fitting the forest: 10 s where that takes 7
 CLIENT = 2.0  # what a client takes, in units of `pm` on the same columns

@@ -15,7 +15,7 @@ from epsworth.utility.problem import DEFAULT_MECHANISMS
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.stability import stability
 from epsworth.utility.tailored import NAME, tailor
-from epsworth.utility.tailored_beside import joined
+from epsworth.utility.tailored_policies import joined
 
 SENSITIVE = ("mean radius", "mean texture")
 COLUMNS = (*SENSITIVE, "mean smoothness", "mean concavity", "mean symmetry")

@@ -24,7 +24,7 @@ from epsworth.records import as_records
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
 from epsworth.space import Feature
-from epsworth.tailoring.copying import certificate_of, copy_of
+from epsworth.tailored.distillation import certificate_of, copy_of
 from readings import tree_model
 
 xgboost = pytest.importorskip("xgboost", "3.1", reason="files of XGBoost hold levels from 3.1 on")

@@ -146,7 +146,7 @@ def even_shares_to_nearest(original):
 
 
 @mutant(
-    "epsworth.tailoring.copying._blur",
+    "epsworth.tailored.distillation._blur",
     claim="where a certificate says so, the model's own label is the copy's",
     test="tests/tailoring/test_copying.py::test_certified_is_never_wrong_at_any_place_of_a_plane",
 )
@@ -164,7 +164,7 @@ def sums_of_layers_unbounded(original):
 
 
 @mutant(
-    "epsworth.utility.certified._told",
+    "epsworth.utility.retention._told",
     claim="no record is certified of which a place is not what it holds",
     test="tests/utility/test_tailored_asked.py::test_records_beyond_their_ranges_are_not_certified",
 )

@@ -288,7 +288,7 @@ def tails_of_series_a_tenth_smaller(original):
 
 
 @mutant(
-    "epsworth.utility.judging.CERTIFIED",
+    "epsworth.utility.retention.CERTIFIED",
     claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
     test="tests/utility/test_tailored.py::test_ceilings_of_several_classifiers_allow_for_the_rounding_of_their_weights",
 )

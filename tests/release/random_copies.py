@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.release.copies import LEAF, Copy, Input, Layer, Layers, Trees
-from epsworth.release.joined_copies import Cells, Joint, cell_weights
+from epsworth.release.copies import LEAF, Cells, Copy, Input, Joint, Layer, Layers, Trees, cell_weights
 
 INPUTS = (Input(1 << 16, True), Input(5, False), Input(11, True), Input(70, False))
 

@@ -20,9 +20,8 @@ from random_copies import (
     read,
 )
 
-from epsworth.release import copies, joined_copies, leaf_masks
-from epsworth.release.copies import LEAF, Input, Layer, Layers, Trees
-from epsworth.release.joined_copies import Cells, Joint, cell_weights
+from epsworth.release import copies
+from epsworth.release.copies import LEAF, Cells, Input, Joint, Layer, Layers, Trees, cell_weights
 from epsworth.release.reading_copies import read_copy
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["integer_layers"]
@@ -175,10 +174,10 @@ def test_parts_of_a_table_are_put_together(monkeypatch):
     made = random_copies(6)
     places = random_places(np.random.default_rng(7), 101)
     whole = [copy(places) for copy in made]
-    monkeypatch.setattr(leaf_masks, "CHUNK", 150)
+    monkeypatch.setattr(copies, "CHUNK", 150)
     monkeypatch.setattr(copies, "WALKERS", 20)
     monkeypatch.setattr(copies, "NUMBERS", 300)
-    monkeypatch.setattr(joined_copies, "DISTANCES", 40)
+    monkeypatch.setattr(copies, "DISTANCES", 40)
     for copy, regions in zip(made, whole, strict=True):
         np.testing.assert_array_equal(copy(places), regions)
         np.testing.assert_array_equal(copy(places[:1]), regions[:1])
@@ -192,7 +191,7 @@ def test_parts_of_a_table_are_put_together(monkeypatch):
 def test_trees_too_large_for_masks_are_walked(monkeypatch):
     places = random_places(np.random.default_rng(8), 50)
     small = random_trees(np.random.default_rng(9)).scores(places)
-    monkeypatch.setattr(leaf_masks, "LARGEST", 1000)
+    monkeypatch.setattr(copies, "LARGEST", 1000)
     copy = random_trees(np.random.default_rng(9))
     assert copy._masks is None
     np.testing.assert_array_equal(copy.scores(places), small)

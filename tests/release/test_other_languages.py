@@ -13,8 +13,7 @@ from random_copies import INPUTS, random_copies, random_places, read
 
 import epsworth
 from epsworth.client.copies import read_copy
-from epsworth.release.copies import Layers, Trees
-from epsworth.release.joined_copies import Joint
+from epsworth.release.copies import Joint, Layers, Trees
 
 READER = Path(__file__).with_name("copies.mjs")
 MODULE = Path(epsworth.__file__).with_name("client") / "epsworth.mjs"

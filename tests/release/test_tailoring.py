@@ -26,8 +26,7 @@ from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Case, Gain, Worst
 from epsworth.release.rules import Sampling
-from epsworth.release.tailored_reading import read_tailoring
-from epsworth.release.tailoring import Reach, Tailoring, _uniform
+from epsworth.release.tailoring import Reach, Tailoring, _uniform, read_tailoring
 from tailored import (
     ABSURD,
     AGE,

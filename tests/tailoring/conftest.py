@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsworth.release.copies import Input
-from epsworth.tailoring.public import Public
+from epsworth.tailored.problem import Public
 
 INPUTS = (Input(1 << 16, True), Input(6, False), Input(1 << 12, True), Input(4, False))
 

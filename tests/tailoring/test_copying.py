@@ -45,8 +45,8 @@ from epsworth.release.copies import Layers, Trees
 from epsworth.release.grids import Grid
 from epsworth.release.reading_copies import read_copy
 from epsworth.space import Feature
-from epsworth.tailoring.copying import certificate_of, copy_of
-from epsworth.tailoring.copying_sums import copy_of_sums
+from epsworth.tailored.copying_sums import copy_of_sums
+from epsworth.tailored.distillation import certificate_of, copy_of
 from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -11,8 +11,8 @@ import pytest
 
 from epsworth.release.copies import LEAF, Input
 from epsworth.release.reading_copies import read_copy
-from epsworth.tailoring.priors import likeliest, orders, prior_tree
-from epsworth.tailoring.public import Public
+from epsworth.tailored.building import likeliest, prior_tree, region_orders
+from epsworth.tailored.problem import Public
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["average_optimum"]
 NUMBER, WORD = Input(1 << 16, True), Input(5, False)
@@ -72,7 +72,7 @@ def test_conditional_priors_keep_more_than_the_marginal_one():
     weight = np.bincount(prior.leaves(data.places), minlength=prior.leaves.count) / len(data.places)
     kept = weight @ [likeliest(shares, 0.5)[2] for shares in prior.shares]
     assert kept > likeliest(np.bincount(data.regions) / len(data.regions), 0.5)[2] + 0.1
-    for (order, m), shares in zip(orders(prior, 0.5), prior.shares, strict=True):
+    for (order, m), shares in zip(region_orders(prior, 0.5), prior.shares, strict=True):
         assert (order.tolist(), m) == (likeliest(shares, 0.5)[0].tolist(), likeliest(shares, 0.5)[1])
 
 

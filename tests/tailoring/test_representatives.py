@@ -5,13 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsworth.release.copies import LEAF, Input, Layer, Layers, Trees
-from epsworth.release.joined_copies import Joint
-from epsworth.tailoring.cells import cells_of
-from epsworth.tailoring.fitted_sums import Spread, linear
-from epsworth.tailoring.fitted_trees import grow
-from epsworth.tailoring.representatives import boxes, candidates, representatives
-from epsworth.tailoring.surrogates import training_mix
+from epsworth.release.copies import LEAF, Input, Joint, Layer, Layers, Trees
+from epsworth.tailored.regions import boxes, candidates, cells_of, representatives
+from epsworth.tailored.surrogate import Spread, grow, linear, training_mix
 
 SOME = (True, True, False, False)
 WORDS = (Input(5, False), Input(3, True), Input(1 << 16, True))

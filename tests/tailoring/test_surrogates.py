@@ -10,11 +10,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from epsworth.release.copies import EXACT, Input, Layers, Trees
 from epsworth.release.reading_copies import read_copy
-from epsworth.tailoring import surrogates
-from epsworth.tailoring.fitted_sums import Spread, whole
-from epsworth.tailoring.fitted_trees import grow
-from epsworth.tailoring.public import Public
-from epsworth.tailoring.surrogates import surrogate, training_mix
+from epsworth.tailored import surrogate as surrogates
+from epsworth.tailored.problem import Public
+from epsworth.tailored.surrogate import Spread, grow, surrogate, training_mix, whole
 
 SOME = (True, True, False, False)
 NUMBER = Input(1 << 16, True)

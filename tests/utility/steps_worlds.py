@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
 from epsworth.coverage import fit_base, loo, neighbours, usefulness, window
-from epsworth.tailoring import asking
+from epsworth.tailored import problem
 
 X, SICK = make_classification(600, 3, n_informative=3, n_redundant=0, random_state=0)
 MODEL = RandomForestClassifier(5, random_state=0).fit(X, SICK)
@@ -28,7 +28,7 @@ def cut(patch=setattr):
     """Make pieces small."""
     patch(neighbours, "PAIRS", 60_000)
     patch(usefulness, "CELLS", 60_000)
-    patch(asking, "PIECE", 2_000)
+    patch(problem, "PIECE", 2_000)
 
 
 def a_policy(model=MODEL, table=X, **settings):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.coverage import fit_base, loo, window
 from epsworth.parallel import in_order
-from epsworth.tailoring import asking
+from epsworth.tailored import problem
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7)}
@@ -45,7 +45,7 @@ def a_policy(n_jobs=None):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(asking, "PIECE", 500)
+    monkeypatch.setattr(problem, "PIECE", 500)
 
 
 def a_profile(n_jobs=None):
@@ -99,12 +99,12 @@ def test_work_is_shared_at_all(small_pieces, monkeypatch):
         told.append((n_jobs, len(batches)))
         return in_order(function, batches, n_jobs=1)
 
-    for module in ("tailoring.asking", "tailoring.surrogates", "coverage.neighbours", "coverage.usefulness"):
+    for module in ("tailored.problem", "tailored.surrogate", "coverage.neighbours", "coverage.usefulness"):
         monkeypatch.setattr(f"epsworth.{module}.in_order", counted)
         monkeypatch.setattr("epsworth.coverage.neighbours.PAIRS", 40_000)
         monkeypatch.setattr("epsworth.coverage.usefulness.CELLS", 40_000)
         told.clear()
-        (a_policy if module.startswith("tailoring") else a_profile)(2)
+        (a_policy if module.startswith("tailored") else a_profile)(2)
         assert max(count for jobs, count in told if jobs == 2) >= 3
 
 

@@ -21,8 +21,8 @@ from epsworth.classifiers import ClassifierError
 from epsworth.release import Policy
 from epsworth.release.rules import Rule
 from epsworth.space import LeakWarning
-from epsworth.tailoring.building import Parts
-from epsworth.utility.judging import _ceiling
+from epsworth.tailored.building import Parts
+from epsworth.utility.retention import _ceiling
 
 CEILINGS = [  # weights, epsilon: shares of a gain that are rounded down
     ([0.49, 0.66], "3.13"), ([0.3, 0.12, 0.09], "3.19"), ([0.53, 0.98, 0.52], "0.43"), ([0.33, 0.05], "0.69"),
@@ -255,10 +255,10 @@ def test_what_a_model_cannot_answer_is_said():
 @pytest.fixture
 def ranges(monkeypatch):
     """Return the list of the ranges that are proven from now on."""
-    from epsworth.utility import judging
+    from epsworth.utility import retention
 
-    told, found = [], judging.proven_range
-    monkeypatch.setattr(judging, "proven_range", lambda *given: told.append(found(*given)) or told[-1])
+    told, found = [], retention.proven_range
+    monkeypatch.setattr(retention, "proven_range", lambda *given: told.append(found(*given)) or told[-1])
     return told
 
 

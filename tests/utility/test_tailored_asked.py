@@ -12,7 +12,7 @@ import epsworth as ew
 from epsworth.classifiers import ClassifierError
 from epsworth.release.grids import Grid
 from epsworth.space import Feature
-from epsworth.tailoring.fitted_sums import Spread, whole
+from epsworth.tailored.surrogate import Spread, whole
 
 
 @pytest.fixture(scope="module")

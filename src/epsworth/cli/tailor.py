@@ -105,7 +105,7 @@ def tailor(
     from epsworth.cli.report import write_document_page
     from epsworth.reports.tailored_page import document_of
     from epsworth.space import LeakWarning
-    from epsworth.utility.tailored_asking import record_epsilon
+    from epsworth.utility.tailored import record_epsilon
 
     options.check_outputs(json, plot, policy)
     options.check_page(report)
@@ -207,7 +207,7 @@ def _weights(text: str | None, also: Sequence[Path]) -> list[float]:
 
 def _declared(asked: asking.Inputs) -> list[Feature]:
     """Return the features' ranges, those in the public table where none are declared."""
-    from epsworth.tailoring.columns import own_feature
+    from epsworth.tailored.problem import own_feature
 
     if asked.domain is not None:
         return [asked.domain[name] for name in asked.names]

@@ -2,21 +2,25 @@
 
 Inputs are places on public grids: 0 to 2^bits - 1 for a number, the category's position for a word.  All sums stay
 below 2^53, so that doubles hold them exactly whatever the order of addition; nothing is rounded but by a shift.
+
+A record's leaf of a tree is found without walking: per column, a mask of the leaves that its place still allows; the
+leaf is the one bit that all columns' masks leave (Lucchese et al. 2015, "QuickScorer"; the masks here rule out right
+subtrees, too, so that no order of bits matters).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from math import prod
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.release.leaf_masks import LeafMasks, leaf_masks
 
 EXACT = 1 << 53  # whole numbers below it are doubles, and so are their sums
 MOST_SHIFT = 52
@@ -315,3 +319,338 @@ def require(holds: bool, sentence: str) -> None:
     """Refuse a table that does not hold what it must."""
     if not holds:
         raise ValueError(sentence)
+
+
+MOST_COMBINATIONS = 1 << 16
+SIDE = 1 << 16  # what the longest distance on an input comes to, roughly; a word's where it differs
+DISTANCES = 1 << 18  # at a time
+
+Whole = Sequence[int] | Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(Copy):
+    """Several classifiers at once: a table says which region a combination of their regions is.
+
+    Attributes
+    ----------
+    parts : tuple of Layers or Trees
+    table : ndarray of int, shape ``(combinations,)``
+        By the parts' regions as digits, the first part's the most significant.
+    count : int
+        How many regions there are.
+    """
+
+    kind = "joint"
+    parts: tuple[Copy, ...]
+    table: Indices
+    count: int
+
+    @property
+    def regions(self) -> int:
+        """How many regions there are."""
+        return self.count
+
+    def __call__(self, places: Indices) -> Indices:
+        """Return the regions of the parts' combinations."""
+        at = np.zeros(len(places), dtype=np.int64)
+        for part in self.parts:
+            at = at * part.regions + part(places)
+        return np.asarray(self.table[at], dtype=np.int64)
+
+    def prove(self) -> None:
+        """See that the parts are plain copies of the same inputs, and that every combination has a region."""
+        require(len(self.parts) >= 1, "joint: there must be at least one part")
+        for number, part in enumerate(self.parts):
+            _prove_plain(part, self.inputs, f"joint.parts[{number}]")
+        combinations = prod(part.regions for part in self.parts)
+        require(1 <= combinations <= MOST_COMBINATIONS, f"joint: at most {MOST_COMBINATIONS} combinations can be told")
+        require(
+            self.table.shape == (combinations,), f"joint.table: must have one entry for each of {combinations} pairings"
+        )
+        fine = bool(((self.table >= 0) & (self.table < self.count)).all())
+        require(fine, "joint.table: names a region that is not there")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts, how many regions each has, and the table."""
+        return {
+            "kind": self.kind,
+            "counts": [part.regions for part in self.parts],
+            "parts": [part.to_dict() for part in self.parts],
+            "table": self.table.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Cells(Copy):
+    """The nearest median among the cells of a record's region; the first of equals.
+
+    Attributes
+    ----------
+    part : Layers or Trees
+        What tells regions, each of which owns at least one cell.
+    sensitive : ndarray of int
+        The inputs over which distances are added up.
+    labels : ndarray of int, shape ``(cells,)``
+        The part's region that a cell belongs to.
+    medians : ndarray of int, shape ``(cells, sensitive)``
+        Places.
+    weights : ndarray of int, shape ``(sensitive,)``
+        What a step between neighbouring places comes to; of words, a difference.
+    """
+
+    kind = "cells"
+    part: Copy
+    sensitive: Indices
+    labels: Indices
+    medians: Indices
+    weights: Indices
+
+    @property
+    def regions(self) -> int:
+        """How many cells there are."""
+        return len(self.labels)
+
+    def __call__(self, places: Indices) -> Indices:
+        """Return the nearest cells of the records' regions."""
+        return self.nearest(places, self.part(places))
+
+    def nearest(self, places: Indices, labels: Indices) -> Indices:
+        """Return the nearest cells of regions, whoever named these; -1 where none is named."""
+        cells = np.full(len(places), -1, dtype=np.int64)
+        for label in np.unique(labels[labels >= 0]).tolist():
+            rows, own = np.flatnonzero(labels == label), np.flatnonzero(self.labels == label)
+            step = max(1, DISTANCES // len(own))
+            for start in range(0, len(rows), step):
+                chunk = rows[start : start + step]
+                cells[chunk] = own[np.argmin(self.distances(places[chunk], self.medians[own]), axis=1)]
+        return cells
+
+    def distances(self, places: Indices, medians: Indices) -> Indices:
+        """Return weighted distances of records to cells, shape ``(n, cells)``."""
+        total = np.zeros((len(places), len(medians)), dtype=np.int64)
+        for column, median, weight in zip(self.sensitive.tolist(), medians.T, self.weights.tolist(), strict=True):
+            own = places[:, [column]]
+            total += weight * (np.abs(own - median) if self.inputs[column].ordered else own != median)
+        return total
+
+    def prove(self) -> None:
+        """See that every region owns a cell, that medians are places, and that distances stay below 2^53."""
+        _prove_plain(self.part, self.inputs, "cells.part")
+        cells, width = len(self.labels), len(self.sensitive)
+        columns = self.sensitive.tolist()
+        known = all(0 <= column < len(self.inputs) for column in columns)
+        require(width >= 1 and known, "cells.sensitive: must name inputs that are there, at least one")
+        require(len(set(columns)) == width, "cells.sensitive: must name each input once")
+        require(cells >= 1 and self.labels.shape == (cells,), "cells.labels: must be one region for each cell")
+        owners = set(self.labels.tolist())
+        require(owners <= set(range(self.part.regions)), "cells.labels: names a region that is not there")
+        require(len(owners) == self.part.regions, "cells.labels: every region must own at least one cell")
+        require(self.medians.shape == (cells, width), "cells.medians: must have one place for each cell and input")
+        counts = np.array([self.inputs[column].places for column in columns])
+        fine = bool(((self.medians >= 0) & (self.medians < counts)).all())
+        require(fine, "cells.medians: names a place that is not there")
+        require(self.weights.shape == (width,), "cells.weights: must be one for each sensitive input")
+        weights = self.weights.tolist()
+        require(min(weights) >= 1, "cells.weights: must be positive")
+        longest = [w * _longest(self.inputs[column]) for w, column in zip(weights, columns, strict=True)]
+        require(sum(longest) < EXACT, "cells: a distance can reach 2^53, beyond which doubles round")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the part, how many regions it has, and the cells."""
+        return {
+            "kind": self.kind,
+            "count": self.part.regions,
+            "part": self.part.to_dict(),
+            "sensitive": self.sensitive.tolist(),
+            "labels": self.labels.tolist(),
+            "medians": self.medians.tolist(),
+            "weights": self.weights.tolist(),
+        }
+
+
+def cell_weights(inputs: Sequence[Input], sensitive: Whole) -> Indices:
+    """Return weights that make sensitive inputs equally long: 2^16 from end to end, longer where grids are finer."""
+    longest = [_longest(inputs[int(column)]) for column in sensitive]
+    side = max(SIDE, *longest)
+    return np.array([(2 * side + steps) // (2 * steps) for steps in longest], dtype=np.int64)
+
+
+def _longest(one: Input) -> int:
+    """Return how many steps lie between the ends of an input."""
+    return max(1, one.places - 1) if one.ordered else 1
+
+
+def _prove_plain(part: Copy, inputs: tuple[Input, ...], where: str) -> None:
+    require(isinstance(part, (Layers, Trees)), f"{where}: must be a plain copy: layers, trees or a tree")
+    require(part.inputs == inputs, f"{where}: must see the same inputs")
+
+
+Words = NDArray[np.uint64]
+
+LARGEST = 1 << 26  # bytes of masks; trees that need more are walked
+CHUNK = 1 << 15  # words of masks at a time: they stay in a core's own cache
+BITS = 64
+HASH, TOP, SLOTS = np.uint64(0x20C287122C68F3F), np.uint64(57), 128
+"""Times a power of two, its first 7 bits tell which, and are never all zero: what no bit at all gives."""
+EVERY = np.uint64(2**BITS - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class LeafMasks:
+    """Masks of the leaves that are left, for every column that trees ask about.
+
+    Attributes
+    ----------
+    columns : tuple of (column, row of each place, masks of each row)
+        Masks have shape ``(rows, words)``; a tree has one word for each 64 of its leaves.
+    leaf : ndarray of int, shape ``(words * 128,)``
+        The node that is the leaf, by word and by what `HASH` makes of its bit; ``len(feature)`` for none.
+    """
+
+    columns: tuple[tuple[int, Indices, Words], ...]
+    leaf: Indices
+
+    def parts(self, values: Indices) -> Indices:
+        """Return nodes' values, shape ``(nodes, scores)``, as `sums` takes them: shape ``(scores, words * 128)``."""
+        none = np.zeros((1, values.shape[1]), dtype=np.int64)
+        return np.ascontiguousarray(np.concatenate([values, none])[self.leaf].T)
+
+    def sums(self, places: Indices, parts: Indices) -> Indices:
+        """Return the sums of leaves' values, shape ``(n, scores)``."""
+        words = self.columns[0][2].shape[1]
+        sums = np.empty((len(places), len(parts)), dtype=np.int64)
+        rows = [(row[places[:, column]], masks) for column, row, masks in self.columns]
+        step = max(1, min(CHUNK // words, len(places)))
+        first = np.arange(words, dtype=np.uint64) * np.uint64(SLOTS)
+        both = np.empty((2, step, words), dtype=np.uint64)
+        for start in range(0, len(places), step):
+            chunk = slice(start, start + step)
+            left, other = both[:, : len(places) - start]
+            for number, (row, masks) in enumerate(rows):  # clipping changes nothing, but spares a copy
+                np.take(masks, row[chunk], axis=0, out=other if number else left, mode="clip")
+                if number:
+                    left &= other
+            left *= HASH
+            left >>= TOP
+            left += first
+            at, found = left.view(np.int64), other.view(np.int64)
+            for score, part in enumerate(parts):
+                np.take(part, at, out=found, mode="clip")
+                np.sum(found, axis=1, out=sums[chunk, score])
+        return sums
+
+
+class Turns(NamedTuple):
+    """Nodes that ask, once for each word of masks that they rule leaves out of."""
+
+    node: Indices
+    word: Indices
+    without_left: Words
+    without_right: Words
+
+    def of(self, nodes: Indices) -> Turns:
+        """Return those at some nodes."""
+        own = np.isin(self.node, nodes)
+        return Turns(self.node[own], self.word[own], self.without_left[own], self.without_right[own])
+
+
+def leaf_masks(
+    feature: Indices, left: Indices, right: Indices, threshold: Indices, sets: Mapping[int, Sequence[int]],
+    roots: Indices, places: Sequence[int],
+) -> LeafMasks | None:  # fmt: skip
+    """Return the masks of proven trees, or None where they would be larger than `LARGEST` or nothing is asked.
+
+    Parameters
+    ----------
+    feature, left, right, threshold, sets, roots
+        As of `epsworth.release.copies.Trees`.
+    places : sequence of int
+        How many each column has.
+    """
+    paths, often = _paths(feature, left, right)
+    first = np.concatenate([[0], np.cumsum(-(-paths[roots] // BITS))])
+    words = int(first[-1])
+    by_set = np.isin(np.arange(len(feature)), list(sets))
+    nodes = [np.flatnonzero(feature == column) for column in range(len(places))]
+    cuts = [np.unique(threshold[own]) for own in nodes]
+    rows = [most if by_set[own].any() else len(cut) + 1 for own, cut, most in zip(nodes, cuts, places, strict=True)]
+    if not any(len(own) for own in nodes) or 8 * (words * (sum(rows) + SLOTS) + sum(places)) > LARGEST:
+        return None
+    if 8 * int(often[roots].sum()) > LARGEST:  # of a tree that is one long path most nodes ask in most words
+        return None
+    turns, leaf, alive = _turns(feature, left, right, paths, roots, first)
+    columns = []
+    for column, (own, cut, most) in enumerate(zip(nodes, cuts, places, strict=True)):
+        asked = turns.of(own)
+        if by_set[own].any():
+            columns.append((column, np.arange(most), _masks_of_words(asked, sets, alive, most)))
+        elif len(own):
+            row, at = (np.searchsorted(cut, part) for part in (np.arange(most), threshold[asked.node]))
+            columns.append((column, row, _masks_of_order(asked, at, alive, len(cut))))
+    return LeafMasks(tuple(columns), leaf)
+
+
+def _paths(feature: Indices, left: Indices, right: Indices) -> tuple[Indices, Indices]:
+    """Return how many leaves lie below every node, counted once per way to them, up to what is too many.
+
+    And in how many words, at most, the nodes from there on ask.
+    """
+    paths, kinds, lefts, rights = [1] * len(feature), feature.tolist(), left.tolist(), right.tolist()
+    asked = [0] * len(paths)
+    for at in range(len(paths) - 1, -1, -1):
+        if kinds[at] >= 0:
+            paths[at] = min(LARGEST * BITS, paths[lefts[at]] + paths[rights[at]])
+            asked[at] = min(LARGEST, asked[lefts[at]] + asked[rights[at]] + paths[at] // BITS + 2)
+    return np.array(paths, dtype=np.int64), np.array(asked, dtype=np.int64)
+
+
+def _turns(
+    feature: Indices, left: Indices, right: Indices, paths: Indices, roots: Indices, first: Indices
+) -> tuple[Turns, Indices, Words]:
+    """Return turns word by word, the leaves, and masks of all of them."""
+    words = int(first[-1])
+    leaf, alive = np.full(words * SLOTS, len(feature), dtype=np.int64), np.zeros(words, dtype=np.uint64)
+    node, bit = roots, first[:-1] * BITS
+    found = []
+    while node.size:
+        ends = feature[node] < 0
+        own = np.uint64(1) << (bit[ends] % BITS).astype(np.uint64)
+        np.bitwise_or.at(alive, bit[ends] // BITS, own)
+        leaf[bit[ends] // BITS * SLOTS + (own * HASH >> TOP).astype(np.int64)] = node[ends]
+        node, bit = node[~ends], bit[~ends]
+        middle = bit + paths[left[node]]
+        found.append((node, bit, middle, bit + paths[node]))
+        node, bit = np.concatenate([left[node], right[node]]), np.concatenate([bit, middle])
+    at, low, middle, high = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    spans = (high - 1) // BITS - low // BITS + 1
+    turn = np.repeat(np.arange(len(at)), spans)
+    word = np.arange(len(turn)) - np.repeat(np.cumsum(spans) - spans, spans) + (low // BITS)[turn]
+    without = [EVERY ^ _ones(word, a[turn], b[turn]) for a, b in ((low, middle), (middle, high))]
+    return Turns(at[turn], word, *without), leaf, alive
+
+
+def _ones(word: Indices, low: Indices, high: Indices) -> Words:
+    """Return words that hold the bits from ``low`` to before ``high``, counted over all words."""
+    below = [np.clip(bit - word * BITS, 0, BITS) for bit in (low, high)]
+    a, b = (np.where(n == BITS, EVERY, (np.uint64(1) << (n % BITS).astype(np.uint64)) - np.uint64(1)) for n in below)
+    return np.asarray(a ^ b, dtype=np.uint64)
+
+
+def _masks_of_order(turns: Turns, cut: Indices, alive: Words, cuts: int) -> Words:
+    """Return masks between thresholds: up to its own a turn rules out the right side, beyond it the left one."""
+    small, large = (np.tile(alive, (cuts + 1, 1)) for _ in range(2))
+    np.bitwise_and.at(small, (cut, turns.word), turns.without_right)
+    np.bitwise_and.at(large, (cut + 1, turns.word), turns.without_left)
+    small = np.bitwise_and.accumulate(small[::-1], axis=0)[::-1]
+    return np.ascontiguousarray(small & np.bitwise_and.accumulate(large, axis=0))
+
+
+def _masks_of_words(turns: Turns, sets: Mapping[int, Sequence[int]], alive: Words, most: int) -> Words:
+    """Return masks of every word: those of a turn's set go left."""
+    masks = np.tile(alive, (most, 1))
+    for node, word, without_left, without_right in zip(*turns, strict=True):
+        members = np.zeros(most, dtype=bool)
+        members[list(sets[int(node)])] = True
+        masks[:, word] &= np.where(members, without_right, without_left)
+    return masks

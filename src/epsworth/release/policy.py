@@ -29,8 +29,7 @@ from epsworth.release.passed import Pass
 from epsworth.release.policy_text import check_no_table, check_text, packed
 from epsworth.release.reading import VERSION, check_stated, read_pass, read_rules
 from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
-from epsworth.release.tailored_reading import read_tailoring
-from epsworth.release.tailoring import Tailoring
+from epsworth.release.tailoring import Tailoring, read_tailoring
 from epsworth.results import Result, json_form
 from epsworth.rounding import show_up
 from epsworth.space import Domain, Feature, Ranges, as_domain

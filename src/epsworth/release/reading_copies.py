@@ -7,8 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.release.copies import EXACT, Copy, Indices, Input, Layer, Layers, Trees, require
-from epsworth.release.joined_copies import MOST_COMBINATIONS, Cells, Joint
+from epsworth.release.copies import (
+    EXACT,
+    MOST_COMBINATIONS,
+    Cells,
+    Copy,
+    Indices,
+    Input,
+    Joint,
+    Layer,
+    Layers,
+    Trees,
+    require,
+)
 
 PLAIN = ("layers", "trees", "tree")
 JOINED = ("joint", "cells")

@@ -34,7 +34,7 @@ from epsworth.mechanisms.record import RecordRelease, budgets, record_release, s
 from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, Ranges, as_domain, unit_domain
-from epsworth.tailoring.building import WISHES
+from epsworth.tailored.building import WISHES
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
 from epsworth.utility.pace import Pace

@@ -34,9 +34,8 @@ from epsworth.utility.engines.sampled import Over
 from epsworth.utility.pace import Pace, Watch, check_seconds
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.tailored_beside import curves_of as curves_of_tailored
-from epsworth.utility.tailored_beside import joined
-from epsworth.utility.tailored_policies import TailoredProblem, kept_under
+from epsworth.utility.tailored_policies import TailoredProblem, joined, kept_under
+from epsworth.utility.tailored_policies import curves_of as curves_of_tailored
 
 DEPTH = 4  # frames from a warning about tailored mechanisms up to whoever asks `stability`
 OVERS = ("auto", "records", "dataset")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -19,28 +19,194 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Rng, generator
 from epsworth.callbacks import check_callback
+from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.classifier import columns_read, table_of
+from epsworth.classifiers.fingerprints import fingerprint
+from epsworth.exact.regions import MOST_REGIONS, checked_gain
 from epsworth.guarantees import Pure
-from epsworth.numerals import as_float, share, short
+from epsworth.mechanisms.mechanism import EPSILON_RANGE
+from epsworth.numerals import as_float, exact_decimal, share, short, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.records import Records
 from epsworth.release import Pass, Policy
 from epsworth.release.copies import Indices
+from epsworth.release.grids import Grid
+from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
-from epsworth.rounding import percent_down, percent_up, show_down, show_up
-from epsworth.space import LeakWarning, Ranges
-from epsworth.tailoring.asking import Asked
-from epsworth.tailoring.building import EXACT, Asking, Plan, Wish, build
-from epsworth.tailoring.columns import Substitutes
+from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
+from epsworth.space import LeakWarning, Ranges, as_domain
+from epsworth.tailored.building import EXACT, WISHES, Asking, Parts, Plan, Wish, build
+from epsworth.tailored.problem import Asked, Substitutes, cannot_answer, grids_of
+from epsworth.tailored.surrogate import KINDS, TREE
 from epsworth.utility.attacker import attacker, percent_sure, row
 from epsworth.utility.curves import Curves
-from epsworth.utility.judging import Within, bounds_of, judge, labels_possible
-from epsworth.utility.kept import Kept
-from epsworth.utility.labels import reference_labels, true_labels
+from epsworth.utility.engines.checkpoint import digest_of_model
+from epsworth.utility.labels import answer, reference_labels, true_labels
 from epsworth.utility.problem import epsilon_grid
+from epsworth.utility.retention import Kept, Within, bounds_of, judge, labels_possible
 from epsworth.utility.steps import KeptSteps, begun
-from epsworth.utility.tailored_asking import Classifiers, asking_of, data_of, options_of, record_epsilon, words_of
-from epsworth.utility.tailored_words import UNSEEN, agreed, few, notes_of
+
+UNSEEN = "what is said of a population holds if none of these records made the policy"
+SHOWN = 4  # columns that are named; of more, the first ones
+
+
+def few(names: Sequence[str]) -> str:
+    """Name the first of many columns.
+
+    Examples
+    --------
+    >>> few(["age", "bmi"]), few(["a", "b", "c", "d", "e", "f"])
+    ('age, bmi', 'a, b, c, d, ... (6 columns)')
+    """
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown}, ... ({len(names)} columns)"
+
+
+def agreed(records: int, agreement: float) -> str:
+    """Say how often a copy is right."""
+    return f", right on {percent_down(agreement)} % of held-out records" if records else ""
+
+
+def notes_of(plan: Plan, tailoring: Tailoring, constant: float, reached: int) -> tuple[str, ...]:
+    """Say what clients run, what the policy tells, and where it does not help."""
+    names = few(tailoring.names)
+    notes = [
+        "clients run this policy before they ask (epsworth perturb, ew.Perturb); the service stays as it is",
+        f"what is sent in {names} stands for a region of the classifier and says little beyond its label: each value "
+        "alone means nothing",
+        f"the policy holds {'the classifier itself' if plan.copied == EXACT else 'a copy of the classifier'}: whoever "
+        "reads it can ask it anything, and look for ways around it or for what it was fitted on",
+        "records unlike the public ones are as private, but may keep their labels less often",
+    ]
+    if plan.copied != EXACT:
+        notes.append(
+            "at a large epsilon what is kept tends to the copy's agreement, where mechanisms per feature tend to 1"
+        )
+    if not tailoring.hidden.all():
+        notes.append("epsilon says nothing of what the columns that are sent as they are tell of the others")
+    if plan.prior is not None:
+        notes.append(
+            f"for {round_up(100 * constant, 1):g} % of the held-out records what is sent does not depend on what is "
+            "sensitive at all: the public columns decide"
+        )
+    if reached < len(set(plan.labels)):
+        notes.append(
+            f"{len(set(plan.labels)) - reached} of {len(set(plan.labels))} labels have no record that stands for them"
+        )
+    return tuple(notes)
+
+
+Classifiers = Sequence[Any] | Mapping[Any, float]
+
+
+def record_epsilon(epsilon: str | float | Decimal, name: str = "epsilon") -> Decimal:
+    """Return the epsilon that a text states for a record, in the range that kernels are built for."""
+    value, (low, high) = exact_decimal(name, epsilon), EPSILON_RANGE
+    if not Decimal(str(low)) <= value <= Decimal(str(high)):
+        raise ValueError(f"{name} must lie between {low:g} and {high:g} (per record), got {value:.6g}; give another")
+    return value
+
+
+def asking_of(
+    model: Any, X: Any, sensitive: Any, domain: Any, missing: Any, outside: Any, wish: Wish, y: Any, gain: Any,
+    classifiers: Classifiers | None, cells: int, fidelity: float, draw: bool, surrogate: str,
+    holdout: float, rng: np.random.Generator,
+) -> tuple[Asking, Parts, Records]:  # fmt: skip
+    """Check everything that the user gave, once; of what is held out nothing else is seen, not even its range.
+
+    Return the question about all other records, the parts of the table, and the records that are held out.
+    """
+    surrogate = surrogate.lower() if isinstance(surrogate, str) else surrogate
+    _check(wish, y, gain, classifiers, cells, fidelity, draw, surrogate)
+    cells, weighed = whole("cells", cells, most=MOST_REGIONS), _weighed(classifiers)
+    given = [one for one, _ in weighed if one is not model]
+    own = [weight for one, weight in weighed if one is model] or [1.0]  # the model may be named among them
+    weights = (own[-1], *(weight for one, weight in weighed if one is not model))
+    if not all(0 < weight < np.inf for weight in weights):
+        raise ValueError("classifiers: weights must be positive and finite")
+    every = tuple(as_classifier(one) for one in (model, *given))
+    ranges = None if domain is None else as_domain(domain)
+    records = table_of(every[0], X, ranges.features if ranges else ())
+    positions = tuple(sorted(records.positions("sensitive", sensitive)))  # as the copy's inputs stand
+    parts = Parts.of(len(records), holdout, rng)
+    known = records.part(parts.known)
+    grids = grids_of(known, positions, ranges, missing, outside)
+    known, held = (part.releasing(words_of(grids)) for part in (known, records.part(parts.hold)))
+    asked = Asked(every, known, positions, tuple(grids[p] for p in positions))
+    truth = None
+    if y is not None:
+        truth = true_labels(y, answer(every[0], records, np.arange(len(records))), every[0])[parts.known]
+    worth = None if gain is None else checked_gain(gain)
+    marks = tuple(_mark(classifier, grids, known) for classifier in every)
+    exactly = float(fidelity), bool(draw)
+    return Asking(asked, weights, grids, wish, surrogate, cells, *exactly, truth, worth, marks), parts, held
+
+
+def _mark(classifier: Classifier, grids: Sequence[Grid], known: Records) -> str:
+    try:
+        return fingerprint(classifier, [grid.feature for grid in grids], known)
+    except (ValueError, TypeError) as error:
+        raise cannot_answer(classifier, "the public records", error) from None
+
+
+def _weighed(classifiers: Classifiers | None) -> list[tuple[Any, float]]:
+    """Return further classifiers and their weights; NaN for one that is no number."""
+    if isinstance(classifiers, Mapping):
+        return [(one, as_float(weight)) for one, weight in classifiers.items()]
+    # an ensemble is a sequence, too: of its members
+    if hasattr(classifiers, "predict") or not isinstance(classifiers, (Iterable, type(None))):
+        raise TypeError(f"classifiers must be a list, or a mapping from each to its weight, got {short(classifiers)}")
+    return [(one, 1.0) for one in classifiers or ()]
+
+
+def _check(
+    wish: object, y: object, gain: object, classifiers: object, cells: object, fidelity: object, draw: object,
+    surrogate: object,
+) -> None:  # fmt: skip
+    if wish not in WISHES:
+        raise ValueError(f"wish must be one of {', '.join(map(repr, WISHES))}, got {short(wish)}")
+    if wish == "accuracy" and y is None:
+        raise ValueError("wish='accuracy' needs the true labels of the public records: give y")
+    if not 0 <= as_float(fidelity) < np.inf:
+        raise ValueError(f"fidelity must not be negative, and finite, got {fidelity!r}")
+    if fidelity and cells == 1:
+        raise ValueError("fidelity needs cells, between which what is sent can differ; give cells=32, say")
+    if not isinstance(draw, (bool, np.bool_)):
+        raise ValueError(f"draw must be True or False, got {draw!r}")
+    known = ("auto", EXACT, TREE, *KINDS)
+    if surrogate not in known:
+        raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {short(surrogate)}")
+    asked = [name for name, given in (("wish='accuracy'", wish == "accuracy"), ("gain", gain is not None),
+                                      ("cells", cells != 1), ("classifiers", classifiers)) if given]  # fmt: skip
+    if len(asked) > 1:
+        raise ValueError(f"{' and '.join(asked)} each ask for a kernel of their own; choose one")
+
+
+def words_of(grids: Sequence[Grid]) -> dict[str, tuple[Any, ...] | None]:
+    """Return what columns of categories may hold."""
+    return {grid.name: grid.feature.categories for grid in grids}
+
+
+def data_of(asking: Asking, held: Records) -> dict[str, tuple[object, ...]]:
+    """Return what a tailored policy is made of, by the words of a refusal: what digests are taken of."""
+    tables = (asking.records, held)
+    columns = [table.column(place) for table in tables for place in range(len(table.names))]
+    return {
+        "records": (tuple(asking.records.names), *columns),
+        "models": tuple(digest_of_model(classifier.inside) for classifier in asking.asked.classifiers),
+        "answers of the classifiers": asking.fingerprints,
+        "ranges": tuple(repr(grid) for grid in asking.grids),
+        "true labels": (asking.truth,),
+        "gain": (asking.gain,),
+    }
+
+
+def options_of(asking: Asking) -> dict[str, object]:
+    """Return what else a tailored policy is made by."""
+    names = "wish", "surrogate", "cells", "fidelity", "draw", "weights"
+    sensitive = ", ".join(grid.name for grid in asking.asked.grids)
+    return {"sensitive features": sensitive} | {name: getattr(asking, name) for name in names}
+
 
 NAME = "tailored"
 FEW = 200  # public records that tell the ceiling where none was held out
