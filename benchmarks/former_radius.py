@@ -14,7 +14,7 @@ import numpy as np
 from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.structure import read_trees
 from epsworth.utility.engines.trees import Leaves, Sweep
-from epsworth.utility.radius.question import Asked, ask
+from epsworth.utility.radius.question import RadiusQuestion, ask
 from epsworth.utility.radius.sampled import nearest_flip
 from epsworth.utility.radius.trees import _certain, _given, _leads, _sizes_below, _slack, nearest, reachable_leaves
 
@@ -33,7 +33,7 @@ def radius_within(model: Any, x: np.ndarray, *, norm: float, seconds: float) -> 
     return _searched(asked, leaves, added, start + _slack(leaves, added, read.tie), ends)
 
 
-def _searched(asked: Asked, leaves: Leaves, added: Any, offset: Any, ends: float) -> tuple[float, float]:
+def _searched(asked: RadiusQuestion, leaves: Leaves, added: Any, offset: Any, ends: float) -> tuple[float, float]:
     best = nearest_flip(asked, np.random.default_rng(0))
     away = _sizes_below(asked, nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T))
     certain = _certain(leaves, added, offset, away)

@@ -23,7 +23,7 @@ import epsworth as ew
 from benchmarks.timing import Clock, Row, seconds, shown
 from epsworth.numerals import exact_decimal
 from epsworth.records import as_records
-from epsworth.utility.retention import Kept
+from epsworth.utility.retention import Retention
 
 BUILT = 1.5  # what making a policy takes, in units of fitting the forest: 10 s where that takes 7
 CLIENT = 2.0  # what a client takes, in units of `pm` on the same columns
@@ -83,12 +83,12 @@ def _curve(clock: Clock, made: ew.Tailored, unseen: pl.DataFrame, of: str) -> It
     assert tailoring is not None
     asked = replace(made.asked, records=as_records(unseen).releasing(made.asked.records.words))
     own = asked.labels(np.arange(len(unseen)))
-    kept = Kept.of(tailoring, asked, own)
+    kept = Retention.of(tailoring, asked, own)
 
     def curve() -> object:
         return [kept.at(made.plan.randomiser(exact_decimal("epsilon", float(epsilon)))) for epsilon in EPSILONS]
 
-    found = clock.race(curve, lambda: Kept.of(tailoring, asked, own), runs=5)
+    found = clock.race(curve, lambda: Retention.of(tailoring, asked, own), runs=5)
     note = f"{shown(found.ours)} / {shown(found.theirs)}, {len(unseen):,} records, {of}"
     yield Row(
         "20 epsilons, after the queries",

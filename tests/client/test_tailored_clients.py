@@ -32,7 +32,7 @@ from epsworth.exact.two_level import TwoLevel
 from epsworth.release import Pass, Policy, Rule
 from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation
-from epsworth.release.tailoring import Reach
+from epsworth.release.tailoring import ReachableRegions
 
 SEVERAL = 24  # random policies
 
@@ -120,7 +120,7 @@ def test_sensitive_values_choose_a_row_and_nothing_else(kind, standing, hours):
 def ends(policy, hours) -> list[int]:
     """Return the words from which on another region may be drawn where these are the hours, and 2^64."""
     places = np.array([[0, 0, hours]])
-    case = Reach.of(policy.tailoring, places).case(0)
+    case = ReachableRegions.of(policy.tailoring, places).case(0)
     if case is None or case.kernel is None:
         return [0, WORD]
     if isinstance(case.kernel, TwoLevel):

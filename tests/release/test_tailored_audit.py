@@ -12,8 +12,8 @@ import pytest
 from epsworth.exact import kernel
 from epsworth.exact.regions import RegionKernel
 from epsworth.release import Policy, audit_cases, audit_policy, randomisers
-from epsworth.release.randomisers import Average, Case, Gain, Worst
-from epsworth.release.tailoring import Reach
+from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Worst
+from epsworth.release.tailoring import ReachableRegions
 from tailored import RULE, policy, steps
 
 
@@ -52,7 +52,9 @@ def named(audit, name):
 
 @pytest.mark.slow
 def test_a_kernel_of_more_regions_than_are_within_reach_is_caught(monkeypatch):
-    monkeypatch.setattr(Worst, "_case", lambda self, leaf, present: Case(present, kernel("krr", "1", k=self.count)))
+    monkeypatch.setattr(
+        Worst, "_case", lambda self, leaf, present: ConditionalKernel(present, kernel("krr", "1", k=self.count))
+    )
     assert False in named(audit_policy(policy()), "kernels")
 
 
@@ -90,19 +92,19 @@ def test_a_case_of_too_many_regions_is_caught(monkeypatch):
 
 @pytest.mark.slow
 def test_a_region_that_decides_what_is_within_reach_is_caught(monkeypatch):
-    usual = Reach.shares
+    usual = ReachableRegions.shares
 
     def shares(self, context, true):
         return usual(self, context, true)[: 1 + true] if true < 2 else usual(self, context, true)
 
-    monkeypatch.setattr(Reach, "shares", shares)
+    monkeypatch.setattr(ReachableRegions, "shares", shares)
     assert False in named(audit_policy(policy()), "reach")
 
 
 @pytest.mark.slow
 def test_draws_of_another_row_are_caught(monkeypatch):
-    usual = Case.draw
-    monkeypatch.setattr(Case, "draw", lambda self, true, words: usual(self, np.zeros_like(true), words))
+    usual = ConditionalKernel.draw
+    monkeypatch.setattr(ConditionalKernel, "draw", lambda self, true, words: usual(self, np.zeros_like(true), words))
     assert named(audit_policy(policy()), "draws") == [False]
 
 
@@ -117,8 +119,10 @@ def test_a_kernel_of_another_epsilon_is_caught(monkeypatch):
 def test_draws_that_can_be_replayed_are_caught(monkeypatch):
     from epsworth.exact.testing import ReplayableWords
 
-    usual = Case.draw
-    monkeypatch.setattr(Case, "draw", lambda self, true, words: np.asarray(usual(self, true, ReplayableWords(1))))
+    usual = ConditionalKernel.draw
+    monkeypatch.setattr(
+        ConditionalKernel, "draw", lambda self, true, words: np.asarray(usual(self, true, ReplayableWords(1)))
+    )
     assert False in named(audit_policy(policy()), "replay")
 
 

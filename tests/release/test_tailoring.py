@@ -24,9 +24,9 @@ from epsworth.exact.testing import ReplayableWords
 from epsworth.release import Pass, Rule
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid
-from epsworth.release.randomisers import Average, Case, Gain, Worst
+from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Worst
 from epsworth.release.rules import Sampling
-from epsworth.release.tailoring import Reach, Tailoring, _uniform, read_tailoring
+from epsworth.release.tailoring import ReachableRegions, Tailoring, _uniform, read_tailoring
 from tailored import (
     ABSURD,
     AGE,
@@ -75,7 +75,7 @@ def test_all_that_can_be_sent_keeps_epsilon(kind, draw):
     for public, reached in zip(PUBLIC, REACHED, strict=True):
         shares = loss_is_kept(given, with_sensitive(public), "1")
         rows = np.array([[0, 0, GRIDS[2].place(public.get("hours"))]])
-        assert (Reach.of(given.tailoring, rows).standing >= 0).sum() == reached
+        assert (ReachableRegions.of(given.tailoring, rows).standing >= 0).sum() == reached
         assert reached or len(shares) == 1
         if reached == 3 and kind == "worst":
             assert len(set(zip(*shares.values(), strict=True))) == 3  # each region has a row of its own
@@ -137,8 +137,8 @@ def test_what_is_within_reach_does_not_look_at_sensitive_columns():
     for kind in KINDS:
         found = tailoring(kind)
         rows = np.array(list(product(range(0, 16, 3), range(3), range(8))))
-        reach = Reach.of(found, rows)
-        moved = Reach.of(found, np.column_stack([rows[::-1, :2], rows[:, 2]]))
+        reach = ReachableRegions.of(found, rows)
+        moved = ReachableRegions.of(found, np.column_stack([rows[::-1, :2], rows[:, 2]]))
         assert np.array_equal(reach.standing[reach.at], moved.standing[moved.at])
         for a, b in zip(reach.at.tolist(), moved.at.tolist(), strict=True):
             assert reach.case(a) is moved.case(b)
@@ -558,7 +558,7 @@ def test_policies_hold_what_they_were_given():
     assert found.epsilon == 1
     assert (found.labels, found.classifiers) == (LABELS, ("abc",))
     assert isinstance(found, Tailoring)
-    assert isinstance(Case((1,), None).shares(5), list)
+    assert isinstance(ConditionalKernel((1,), None).shares(5), list)
     assert isinstance(randomiser("average"), Average)
     assert isinstance(AGE, Grid)
 

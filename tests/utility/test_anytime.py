@@ -14,7 +14,7 @@ import epsworth as ew
 from epsworth.bounds import Risk
 from epsworth.utility.engines.engine import BATCH, Settings
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.pace import STEP, Pace, Stopped
+from epsworth.utility.pace import STEP, Deadline, Stopped
 
 X = np.random.default_rng(0).random((12, 2))
 Y = np.arange(12) % 2
@@ -177,7 +177,7 @@ def test_a_deadline_is_met_to_within_a_step():
         problem = ew.Problem.of(
             clock.labels, X, domain=None, y=None, **{k: SAMPLED[k] for k in SAMPLED if k != "tolerance"}
         )
-        object.__setattr__(problem, "pace", Pace(seconds, clock=clock))
+        object.__setattr__(problem, "pace", Deadline(seconds, clock=clock))
         began, problem.pace.began = clock.now, clock.now
         clock.sizes.clear()
         with pytest.raises(Stopped, match="by its deadline"):
@@ -188,7 +188,7 @@ def test_a_deadline_is_met_to_within_a_step():
 
 def test_steps_grow_with_the_speed_of_the_classifier_and_shrink():
     clock = Clock(1e-6)
-    pace = Pace(1e9, clock=clock)
+    pace = Deadline(1e9, clock=clock)
     sizes = []
     for step in pace.steps(10**6, BATCH):
         sizes.append(step.stop - step.start)
@@ -208,7 +208,7 @@ def test_steps_grow_with_the_speed_of_the_classifier_and_shrink():
 def test_steps_spend_no_more_on_what_each_costs_in_any_case_than_on_rows(fixed, each):
     """On a clock of ``fixed + each * rows`` seconds a step, which wavers by a tenth: once the cost is known."""
     clock, rng, steps = Clock(each), np.random.default_rng(0), []
-    pace = Pace(1e9, clock=clock)
+    pace = Deadline(1e9, clock=clock)
     for step in pace.steps(10**7, BATCH):
         rows = step.stop - step.start
         clock.now += (fixed + each * rows) * rng.uniform(0.9, 1.1)
@@ -224,7 +224,7 @@ def test_steps_spend_no_more_on_what_each_costs_in_any_case_than_on_rows(fixed, 
 def test_a_deadline_is_passed_by_no_more_than_a_step_costs_in_any_case(fixed):
     for seconds in (5.0, 7.3, 20.0):
         clock = Clock(1e-5)
-        pace = Pace(seconds, clock=clock)
+        pace = Deadline(seconds, clock=clock)
         with suppress(Stopped):
             for step in pace.steps(10**9, BATCH):
                 clock.now += fixed + 1e-5 * (step.stop - step.start)
@@ -235,7 +235,7 @@ def test_a_deadline_is_passed_by_no_more_than_a_step_costs_in_any_case(fixed):
 def test_steps_find_their_size_again_when_the_cores_get_busy_and_quiet():
     """A fixed cost of 5 ms becomes .8 s, then 5 ms again: half of the time goes into rows, soon after either."""
     clock = Clock(0)
-    pace = Pace(1e9, clock=clock)
+    pace = Deadline(1e9, clock=clock)
     for fixed in (0.005, 0.8, 0.005):
         sizes = []
         for step in pace.steps(10**7, BATCH):

@@ -19,7 +19,7 @@ from epsworth.utility.engines.run import drawing_runs, run
 from epsworth.utility.engines.sampled import AverageFirst, Sampled, each_record, whole_dataset
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.pace import Pace
+from epsworth.utility.pace import Deadline
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}
@@ -131,7 +131,7 @@ def test_all_bounds_and_looks_of_an_answer_spend_the_miss_together(way, y, spent
 def test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss(y, spent):
     risk = Risk(MISS)
     problem = of_function(["pm", "krr:k=201"], y, np.arange(1, 4, 0.5))
-    answered, chosen = run(problem, "auto", settings(risk), "auto", Pace(1e9))
+    answered, chosen = run(problem, "auto", settings(risk), "auto", Deadline(1e9))
     assert [type(part.engine) for part, _ in answered] == [AverageFirst, Sampled]
     assert chosen == "dataset"
     assert sum(spent) == pytest.approx(MISS, rel=1e-9)

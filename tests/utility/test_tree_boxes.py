@@ -22,7 +22,7 @@ import epsworth as ew
 from epsworth.utility.engines import loops, tree_boxes
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon
-from epsworth.utility.engines.tree_boxes import Reach
+from epsworth.utility.engines.tree_boxes import ReachableLeaves
 from epsworth.utility.engines.trees import Leads
 from strategies import CONTINUOUS
 
@@ -179,7 +179,7 @@ def test_a_label_that_cannot_change_stays_for_certain():
 def descended(X, model, record, enough, **more):
     asked = ew.Problem.of(model, X, mechanisms=["pm", "sw"], epsilons=[0.5, 3.0], domain=RANGES, y=None, **more)
     builder = cells_for(asked)
-    reach = Reach.of(asked, record, LawsOverEpsilon(asked), builder.reached(record))
+    reach = ReachableLeaves.of(asked, record, LawsOverEpsilon(asked), builder.reached(record))
     return tree_boxes.descend(
         Leads.of(builder.model, reach.leaves, asked.labels[record]), reach.below, reach.start, enough
     )

@@ -21,8 +21,8 @@ from epsworth.exact.two_level import TwoLevel
 from epsworth.release.audit_rows import DOWN, DRAWS, SPOTS, Check, Rows
 from epsworth.release.audit_words import audit_words
 from epsworth.release.copies import Indices
-from epsworth.release.randomisers import Average, Case, Gain, Randomiser
-from epsworth.release.tailoring import Reach, Tailoring
+from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Randomiser
+from epsworth.release.tailoring import ReachableRegions, Tailoring
 from epsworth.rounding import float_above, show_up
 
 CONTEXTS = 256  # public columns, taken at random, at which all that can be sent is listed
@@ -93,7 +93,7 @@ def _cases(randomiser: Randomiser) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield 0, tuple(region for region in range(count) if region != out)
 
 
-def _case_faults(randomiser: Randomiser, leaf: int, present: Sequence[int], case: Case) -> Iterator[str]:
+def _case_faults(randomiser: Randomiser, leaf: int, present: Sequence[int], case: ConditionalKernel) -> Iterator[str]:
     """Yield what is wrong with a case: its regions, its rows, their sums, or its proof."""
     named = f"with {len(present)} of {randomiser.count} regions within reach"
     if case.regions != _expected(randomiser, leaf, present):
@@ -120,7 +120,7 @@ def _expected(randomiser: Randomiser, leaf: int, present: Sequence[int]) -> tupl
     return tuple(ordered[: randomiser.most[leaf]])
 
 
-def _folded(randomiser: Gain, case: Case) -> bool:
+def _folded(randomiser: Gain, case: ConditionalKernel) -> bool:
     """Work out anew what a part of the matrix should be."""
     assert case.kernel is not None
     target = {y: next(r for r in (y, *randomiser.instead[y]) if r in case.regions) for y in range(randomiser.count)}
@@ -145,7 +145,7 @@ def _loss(rows: Rows) -> Fraction | None:
 def _reach(tailoring: Tailoring) -> Check:
     """List all that can be sent from some public columns, whatever the region is: one support, sums of 1, the ratio."""
     count = tailoring.randomiser.count
-    reach = Reach.of(tailoring, _contexts(tailoring, max(1, min(CONTEXTS, MOST_PAIRS // count**2))))
+    reach = ReachableRegions.of(tailoring, _contexts(tailoring, max(1, min(CONTEXTS, MOST_PAIRS // count**2))))
     most, regions = Fraction(DOWN.next_minus(DOWN.exp(tailoring.epsilon))), 0
     for context in range(len(reach.contexts)):
         told = [dict(reach.outcomes(context, true)) for true in range(count)]
@@ -170,7 +170,7 @@ def _contexts(tailoring: Tailoring, size: int) -> Indices:
 def widest(tailoring: Tailoring) -> list[int]:
     """Return the places of a record, of some at random, that has most regions within reach."""
     rows = _contexts(tailoring, CONTEXTS)
-    reach = Reach.of(tailoring, rows)
+    reach = ReachableRegions.of(tailoring, rows)
     place: list[int] = rows[int(np.argmax((reach.standing >= 0).sum(axis=1)[reach.at]))].tolist()
     return place
 

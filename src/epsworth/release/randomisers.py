@@ -28,7 +28,7 @@ MOST_LEAVES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class ConditionalKernel:
     """Regions that can be drawn, and the kernel between them; a region that is none of them takes the first's row.
 
     Attributes
@@ -86,7 +86,7 @@ class Randomiser(ABC):
     """What it is best for, in words."""
     epsilon: Decimal
     count: int
-    _cases: dict[tuple[int, tuple[int, ...]], Case] = field(default_factory=dict, init=False, repr=False)
+    _cases: dict[tuple[int, tuple[int, ...]], ConditionalKernel] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def stated(self) -> Fraction:
@@ -102,7 +102,7 @@ class Randomiser(ABC):
         """Return which prior applies, from the places of public columns alone, shape ``(n,)``."""
         return np.zeros(len(places), dtype=np.int64)
 
-    def case(self, leaf: int, present: tuple[int, ...]) -> Case:
+    def case(self, leaf: int, present: tuple[int, ...]) -> ConditionalKernel:
         """Return what is drawn from where just these regions, at least one, are within reach."""
         key = leaf, present
         if key not in self._cases:
@@ -110,15 +110,15 @@ class Randomiser(ABC):
         return self._cases[key]
 
     @abstractmethod
-    def _case(self, leaf: int, present: tuple[int, ...]) -> Case: ...
+    def _case(self, leaf: int, present: tuple[int, ...]) -> ConditionalKernel: ...
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the policy's table."""
 
-    def _response(self, regions: tuple[int, ...]) -> Case:
+    def _response(self, regions: tuple[int, ...]) -> ConditionalKernel:
         """Return randomised response between regions, built anew for their number: never a part of a larger one."""
-        return Case(regions, krr(self.stated, len(regions)) if len(regions) > 1 else None)
+        return ConditionalKernel(regions, krr(self.stated, len(regions)) if len(regions) > 1 else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Worst(Randomiser):
     kind: ClassVar[str] = "worst"
     best: ClassVar[str] = "for the worst of them"
 
-    def _case(self, leaf: int, present: tuple[int, ...]) -> Case:
+    def _case(self, leaf: int, present: tuple[int, ...]) -> ConditionalKernel:
         return self._response(present)
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Average(Randomiser):
         """Return the numbers of the prior's leaves."""
         return self.prior(places)
 
-    def _case(self, leaf: int, present: tuple[int, ...]) -> Case:
+    def _case(self, leaf: int, present: tuple[int, ...]) -> ConditionalKernel:
         ordered = [region for region in self.orders[leaf] if region in present]
         return self._response(tuple(ordered[: self.most[leaf]]))
 
@@ -213,11 +213,11 @@ class Gain(Randomiser):
         if any(sorted(order) != list(range(self.count)) for order in self.instead):
             raise ValueError("kernel.instead: each order must name all regions, each of them once")
 
-    def _case(self, leaf: int, present: tuple[int, ...]) -> Case:
+    def _case(self, leaf: int, present: tuple[int, ...]) -> ConditionalKernel:
         if len(present) == self.count:
-            return Case(present, self.kernel)
+            return ConditionalKernel(present, self.kernel)
         if len(present) == 1:
-            return Case(present, None)
+            return ConditionalKernel(present, None)
         rows = folded(self.kernel, present, self.instead)
         part = RegionKernel(
             "region",
@@ -229,7 +229,7 @@ class Gain(Randomiser):
             -np.inf,
         )
         part.prove()
-        return Case(present, part)
+        return ConditionalKernel(present, part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the weights, as texts: they exceed what other readers take for whole, and the orders."""

@@ -1,9 +1,9 @@
 """What a client of a tailored policy does: find the region of its record, randomise it once, send what stands for it.
 
 Notation of the claim: x_S are the sensitive columns, x_P all others that the copy g sees.  Which regions are within
-reach, which records stand for them, and the kernel between them are functions of the policy and x_P alone (`Reach`);
-x_S only chooses a row of that kernel, so that for every fixed x_P the probabilities of all that can leave differ by at
-most e^epsilon.  g may be wrong, or made up: nothing in this depends on what it answers.
+reach, which records stand for them, and the kernel between them are functions of the policy and x_P alone
+(`ReachableRegions`); x_S only chooses a row of that kernel, so that for every fixed x_P the probabilities of all that
+can leave differ by at most e^epsilon.  g may be wrong, or made up: nothing in this depends on what it answers.
 
 Everything in the ``[tailored]`` table of a policy is checked, and every kernel is proven, again.
 """
@@ -27,7 +27,7 @@ from epsworth.exact.regions import MOST_REGIONS, RegionKernel
 from epsworth.numerals import exact_decimal
 from epsworth.release.copies import Copy, Indices, Input, Trees
 from epsworth.release.grids import Grid
-from epsworth.release.randomisers import Average, Case, Gain, Randomiser, Worst, asks_only
+from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Randomiser, Worst, asks_only
 from epsworth.release.reading import known_table, with_floats
 from epsworth.release.reading_copies import read_copy
 from epsworth.release.rules import BITS
@@ -139,13 +139,13 @@ class Tailoring:
         sent = np.empty((len(true), len(self.names)), dtype=np.int64)
         for start in range(0, len(true), CHUNK):
             part = slice(start, start + CHUNK)
-            reach = Reach.of(self, seen[part])
+            reach = ReachableRegions.of(self, seen[part])
             sent[part] = reach.draw(self.copy(true[part]), words)
         return sent
 
     def outcomes(self, true: Indices, seen: Indices) -> list[tuple[tuple[int, ...], Fraction]]:
         """Return all that one record, shape ``(inputs,)`` each, can send, with exact probabilities that sum to 1."""
-        reach = Reach.of(self, seen[np.newaxis])
+        reach = ReachableRegions.of(self, seen[np.newaxis])
         return reach.outcomes(0, int(self.copy(true[np.newaxis])[0]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Tailoring:
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class ReachableRegions:
     """What public columns decide: which regions are within reach of records, and what stands for them.
 
     Attributes
@@ -190,7 +190,7 @@ class Reach:
     standing: Indices
 
     @classmethod
-    def of(cls, tailoring: Tailoring, seen: Indices) -> Reach:
+    def of(cls, tailoring: Tailoring, seen: Indices) -> ReachableRegions:
         """Look at the public columns of records."""
         public = seen.copy()
         public[:, np.flatnonzero(tailoring.hidden)] = 0
@@ -212,22 +212,22 @@ class Reach:
                     break
         return cls(tailoring, contexts, at, standing)
 
-    def by(self, randomiser: Randomiser) -> Reach:
+    def by(self, randomiser: Randomiser) -> ReachableRegions:
         """Return the same, with regions randomised otherwise."""
         return replace(self, tailoring=replace(self.tailoring, randomiser=randomiser))
 
     @cached_property
-    def kinds(self) -> tuple[NDArray[np.int64], list[Case | None]]:
+    def kinds(self) -> tuple[NDArray[np.int64], list[ConditionalKernel | None]]:
         """Each context's kind, and the kinds' cases; None where nothing is within reach."""
         leaves = self.tailoring.randomiser.leaves(self.contexts)
         first, kind = distinct_rows(np.column_stack([leaves, np.packbits(self.standing >= 0, axis=1)]))
-        cases: list[Case | None] = []
+        cases: list[ConditionalKernel | None] = []
         for context in first.tolist():
             present = tuple(np.flatnonzero(self.standing[context] >= 0).tolist())
             cases.append(self.tailoring.randomiser.case(int(leaves[context]), present) if present else None)
         return kind, cases
 
-    def case(self, context: int) -> Case | None:
+    def case(self, context: int) -> ConditionalKernel | None:
         """Return what is drawn from in a context."""
         kind, cases = self.kinds
         return cases[int(kind[context])]

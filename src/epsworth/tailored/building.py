@@ -26,7 +26,7 @@ from epsworth.release.grids import Grid, places_of
 from epsworth.release.randomisers import Average, Gain, Randomiser, Worst
 from epsworth.release.tailoring import Tailoring
 from epsworth.tailored.distillation import copy_of
-from epsworth.tailored.problem import Asked, Codes, Public, jittered, orders, resampled, sizes
+from epsworth.tailored.problem import Codes, Public, Replacements, jittered, orders, resampled, sizes
 from epsworth.tailored.regions import cells_of, representatives
 from epsworth.tailored.surrogate import grow, surrogate
 
@@ -127,7 +127,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
+class BuildOptions:
     """What is asked for, checked.
 
     Attributes
@@ -144,7 +144,7 @@ class Asking:
         The user's own.
     """
 
-    asked: Asked
+    asked: Replacements
     weights: tuple[float, ...]
     grids: tuple[Grid, ...]
     wish: Wish
@@ -167,7 +167,7 @@ class Asking:
         return self.asked.records
 
 
-def build(asking: Asking, parts: Parts, rng: np.random.Generator) -> Plan:
+def build(asking: BuildOptions, parts: Parts, rng: np.random.Generator) -> Plan:
     """Build all of a policy but its epsilon."""
     regions, whole = _public(asking, range(len(asking.weights)))
     building, choosing = whole.take(parts.build), whole.take(parts.choose)
@@ -219,7 +219,7 @@ class Regions:
         return np.asarray(np.argmax(agree, axis=1), dtype=np.int64)
 
 
-def _public(asking: Asking, which: Sequence[int]) -> tuple[Regions, Public]:
+def _public(asking: BuildOptions, which: Sequence[int]) -> tuple[Regions, Public]:
     """Return regions of some of the classifiers, and what these answer."""
     asked = replace(asking.asked, classifiers=tuple(asking.asked.classifiers[j] for j in which))
     found = asked.labels(np.arange(len(asking.records)))
@@ -236,7 +236,7 @@ def _public(asking: Asking, which: Sequence[int]) -> tuple[Regions, Public]:
     )  # fmt: skip
 
 
-def _copied(asking: Asking, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Copy, str]:
+def _copied(asking: BuildOptions, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Copy, str]:
     """Return an exact copy of a classifier where it can be read and is small, else what was learnt from its answers."""
     classifier = asking.asked.classifiers[which]
     regions, public = _public(asking, (which,))
@@ -272,7 +272,7 @@ def _kind(copy: Copy) -> str:
     return "linear" if len(copy.layers) == 1 else f"{len(copy.layers[0].biases)} rectifiers"
 
 
-def _joint(asking: Asking, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Copy, str]:
+def _joint(asking: BuildOptions, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Copy, str]:
     """Return copies of all classifiers, and a table from the combinations of their labels to regions."""
     made = [_copied(asking, parts, which, rng) for which in range(len(asking.asked.classifiers))]
     if len(made) == 1:
@@ -287,7 +287,7 @@ def _joint(asking: Asking, regions: Regions, parts: Parts, rng: np.random.Genera
     return Joint(inputs, tuple(copy for copy, _ in made), table, len(regions.labels)), " + ".join(k for _, k in made)
 
 
-def _gain(asking: Asking, regions: Regions, copy: Copy, building: Public, rows: Indices) -> Floats | None:
+def _gain(asking: BuildOptions, regions: Regions, copy: Copy, building: Public, rows: Indices) -> Floats | None:
     """Return what a kernel between labels is to gain, or None for randomised response."""
     count = len(regions.labels)
     if asking.gain is not None:

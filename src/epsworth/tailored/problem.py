@@ -111,7 +111,7 @@ Batch = tuple[Indices, Indices | None]  # rows, and places of their sensitive co
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Replacements:
     """Classifiers and records whose sensitive columns are replaced by values on grids.
 
     Attributes
@@ -177,7 +177,7 @@ class Asked:
 class _Answering:
     """Answers of classifiers, as arrays too."""
 
-    asked: Asked
+    asked: Replacements
 
     def __call__(self, batch: Batch) -> list[NDArray[Any]]:
         """Return each classifier's labels of a piece."""

@@ -35,7 +35,7 @@ from epsworth.utility.engines.pieces import Work, piece_size
 from epsworth.utility.engines.run import READ, Answered, promised
 from epsworth.utility.engines.run import run as solve
 from epsworth.utility.figures import long_columns, promises, view_of
-from epsworth.utility.pace import Pace
+from epsworth.utility.pace import Deadline
 from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds, Histogram, Totals, with_coin
@@ -465,7 +465,9 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
     return plain
 
 
-def _parts_of(pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, pace: Pace) -> CurveParts:
+def _parts_of(
+    pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, pace: Deadline
+) -> CurveParts:
     parts = CurveParts(
         folder=pieces.path,
         records=len(problem.records),
@@ -480,7 +482,7 @@ def _parts_of(pieces: Checkpoint, problem: Problem, answered: Answered, settings
     return replace(parts, notes=(*parts.notes, *_ending(parts, pace)))
 
 
-def _ending(parts: CurveParts, pace: Pace) -> list[str]:
+def _ending(parts: CurveParts, pace: Deadline) -> list[str]:
     if parts.stopped:
         return [
             f"the run was stopped {pace.stopped}: all bounds hold, those of records that were not finished are 0 to 1; "

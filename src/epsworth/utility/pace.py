@@ -114,7 +114,7 @@ class Standing:
 Watch = Callable[[Standing], object]
 
 
-class Pace:
+class Deadline:
     """Says how far a run is, whether it must end, and how many rows to ask about at once.
 
     Parameters
@@ -170,10 +170,10 @@ class Pace:
         if self.stopped is not None:
             raise Stopped(self.stopped)
 
-    def __reduce__(self) -> tuple[type[Pace], tuple[float | None]]:
+    def __reduce__(self) -> tuple[type[Deadline], tuple[float | None]]:
         """Take along the time that is left; who watches the run stays where it is."""
         left = None if self.seconds is None else max(self.seconds - (self.clock() - self.began), LEAST)
-        return Pace, (left,)
+        return Deadline, (left,)
 
     def late(self, grace: float) -> bool:
         """Tell whether a run that must end was asked to, or has had so many seconds more."""

@@ -37,7 +37,7 @@ from epsworth.space import Domain, Feature, Ranges, as_domain, unit_domain
 from epsworth.tailored.building import WISHES
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
-from epsworth.utility.pace import Pace
+from epsworth.utility.pace import Deadline
 
 DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
@@ -126,7 +126,7 @@ class Problem:
     subsets : tuple of (Problem, int)
         Where a record releases only some of its features: a question for every subset of them, and in how many of the
         equally likely choices it is that one.
-    pace : Pace
+    pace : Deadline
         When to stop asking.
     domain : Domain or None
         What was declared; None where the features must lie on [0, 1].
@@ -160,7 +160,7 @@ class Problem:
     asked: int = 0
     readings: dict[Callable[[Problem], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Problem, int], ...] = ()
-    pace: Pace = field(default_factory=Pace)
+    pace: Deadline = field(default_factory=Deadline)
     domain: Domain | None = None
     words: Words = Words((), {}, ())
     seen: tuple[Labels, Labels] = (UNASKED, UNASKED)

@@ -37,7 +37,7 @@ from epsworth.utility.engines.checkpoint import (
 from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options
-from epsworth.utility.radius.question import Asked, Tightening, ask, check_records, order_of
+from epsworth.utility.radius.question import RadiusQuestion, Tightening, ask, check_records, order_of
 
 __all__ = ["Radii", "radii"]
 
@@ -239,13 +239,15 @@ class _Piece:
             found.append(bounded(asked, rng, **self.settings))
         return found
 
-    def ask(self, record: int, run: Tightening | None = None) -> Asked:
+    def ask(self, record: int, run: Tightening | None = None) -> RadiusQuestion:
         """Return the question about a record."""
         x = self.records.take(np.array([record]))
         return ask(self.classifier, x, run=run, number=record, **self.problem)
 
 
-def _described(classifier: Any, records: Records, labels: Labels, first: Asked, **settings: object) -> dict[str, str]:
+def _described(
+    classifier: Any, records: Records, labels: Labels, first: RadiusQuestion, **settings: object
+) -> dict[str, str]:
     """Say what is asked, by the words of a refusal."""
     rows = np.unique(np.linspace(0, len(records) - 1, 64).astype(np.intp))
     return {
@@ -279,7 +281,7 @@ def _write(path: Path, asked: str, found: list[Radius]) -> None:
     write_piece(path, asked, arrays, methods=[one.method for one in found], notes=[one.notes for one in found])
 
 
-def _read(path: Path, asked: str, done: range, first: Asked, piece: _Piece) -> list[Radius]:
+def _read(path: Path, asked: str, done: range, first: RadiusQuestion, piece: _Piece) -> list[Radius]:
     """Return the radii that a file holds; refuse a damaged one, or one of another question."""
     with reading_piece(path, asked) as (words, arrays), refusing_damaged():
         columns = {name: arrays[name].tolist() for name in ARRAYS}
@@ -288,7 +290,7 @@ def _read(path: Path, asked: str, done: range, first: Asked, piece: _Piece) -> l
         return [_restored(row, first, piece.settings["failing"]) for row in rows]
 
 
-def _restored(kept: dict[str, Any], first: Asked, failing: float) -> Radius:
+def _restored(kept: dict[str, Any], first: RadiusQuestion, failing: float) -> Radius:
     sampled = kept["method"] == "sampled"
     return Radius(
         lower=kept["lower"], upper=kept["upper"], norm=first.norm, features=first.names, method=kept["method"],

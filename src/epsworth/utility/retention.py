@@ -25,12 +25,12 @@ from epsworth.guarantees import ceiling
 from epsworth.records import Records
 from epsworth.release.copies import Indices
 from epsworth.release.grids import Grid, places_of
-from epsworth.release.randomisers import Case, Randomiser
-from epsworth.release.tailoring import Reach, Tailoring
+from epsworth.release.randomisers import ConditionalKernel, Randomiser
+from epsworth.release.tailoring import ReachableRegions, Tailoring
 from epsworth.rounding import down, float_above, up
 from epsworth.tailored.building import EXACT, Plan
 from epsworth.tailored.distillation import certificate_of
-from epsworth.tailored.problem import Asked
+from epsworth.tailored.problem import Replacements
 from epsworth.utility.quantities import Bounds
 from epsworth.values import is_missing
 
@@ -38,12 +38,12 @@ WORDS = 1 << 64
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Retention:
     """Records and how much of what is wished for each region's representative keeps of them.
 
     Attributes
     ----------
-    reach : Reach
+    reach : ReachableRegions
         Of the records.
     places : ndarray of int, shape ``(n, inputs)``
         Of the records.
@@ -63,7 +63,7 @@ class Kept:
         The labels that are to be kept, by record; tuples of several classifiers'.
     """
 
-    reach: Reach
+    reach: ReachableRegions
     places: Indices
     true: Indices
     hits: Floats
@@ -75,8 +75,12 @@ class Kept:
 
     @classmethod
     def of(
-        cls, tailoring: Tailoring, asked: Asked, wanted: Sequence[NDArray[Any]], weights: Sequence[float] = (1.0,)
-    ) -> Kept:
+        cls,
+        tailoring: Tailoring,
+        asked: Replacements,
+        wanted: Sequence[NDArray[Any]],
+        weights: Sequence[float] = (1.0,),
+    ) -> Retention:
         """Ask the classifiers about what can be sent for records.
 
         Parameters
@@ -90,7 +94,7 @@ class Kept:
         """
         records = asked.records
         places = places_of(tailoring.grids, records)
-        reach = Reach.of(tailoring, places)
+        reach = ReachableRegions.of(tailoring, places)
         group, first = _alike(asked)
         count = len(tailoring.labels)
         hits, missed = np.zeros((len(records), count + 1)), np.ones((len(records), count + 1), dtype=bool)
@@ -164,7 +168,7 @@ def _vectors(labels: Sequence[NDArray[Any]]) -> list[Any]:
     return labels[0].tolist() if len(labels) == 1 else list(zip(*(part.tolist() for part in labels), strict=True))
 
 
-def _probabilities(case: Case) -> Floats:
+def _probabilities(case: ConditionalKernel) -> Floats:
     """Return the kernel's rows, each entry rounded once."""
     if case.kernel is None:
         return np.ones((1, 1))
@@ -172,7 +176,7 @@ def _probabilities(case: Case) -> Floats:
     return np.array([[weight / WORDS for weight in row] for row in rows])
 
 
-def _alike(asked: Asked) -> tuple[Indices, Indices]:
+def _alike(asked: Replacements) -> tuple[Indices, Indices]:
     """Return groups of records whose columns that stay are alike, and the first record of each."""
     records, n = asked.records, len(asked.records)
     group = np.zeros(n, dtype=np.int64)
@@ -185,7 +189,7 @@ def _alike(asked: Asked) -> tuple[Indices, Indices]:
     return group, np.unique(group, return_index=True)[1]
 
 
-def _sent(reach: Reach, region: int, group: Indices, first: Indices) -> tuple[Indices, Indices, Floats]:
+def _sent(reach: ReachableRegions, region: int, group: Indices, first: Indices) -> tuple[Indices, Indices, Floats]:
     """Return for which groups something stands for a region: their numbers, those of representatives, and its share."""
     contexts = reach.at[first]
     if region < 0:
@@ -222,7 +226,7 @@ class Within(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class HoldoutMetrics:
     """What was measured; see `Tailored` for the words.
 
     Attributes
@@ -243,9 +247,9 @@ class Judged:
 
 
 def judge(
-    plan: Plan, tailoring: Tailoring, known: Asked, held: Records, weights: Sequence[float], confidence: float,
+    plan: Plan, tailoring: Tailoring, known: Replacements, held: Records, weights: Sequence[float], confidence: float,
     counted: bool,
-) -> Judged:  # fmt: skip
+) -> HoldoutMetrics:  # fmt: skip
     """Measure what is kept of some records.
 
     Parameters
@@ -259,10 +263,10 @@ def judge(
     asked = replace(known, records=held)
     n = len(held)
     own = asked.labels(np.arange(n))
-    kept = Kept.of(tailoring, asked, own, weights)
+    kept = Retention.of(tailoring, asked, own, weights)
     most = _ceiling(kept, weights, tailoring.epsilon)
     if not counted:
-        return Judged(0.0, 0.0, Within(0.0, 1.0), 0.0, 0.0, None, most)
+        return HoldoutMetrics(0.0, 0.0, Within(0.0, 1.0), 0.0, 0.0, None, most)
     sides = kept.at(tailoring.randomiser)
     said = [tailoring.labels[region] for region in kept.true.tolist()]
     agreement = float(np.mean([one == two for one, two in zip(said, kept.wanted, strict=True)]))
@@ -276,10 +280,10 @@ def judge(
         found = mean_interval(within, n, Risk.of(confidence).spend(), low, high)
         interval = Within(float(found.lower[0]), float(found.upper[1]))
     share = certified(plan, known, kept, asked.records)
-    return Judged(agreement, means[0], interval, _balanced(own[0], sides.lower), kept.constant, share, most)
+    return HoldoutMetrics(agreement, means[0], interval, _balanced(own[0], sides.lower), kept.constant, share, most)
 
 
-def proven_range(kept: Kept, asked: Asked, randomiser: Randomiser) -> tuple[float, float]:
+def proven_range(kept: Retention, asked: Replacements, randomiser: Randomiser) -> tuple[float, float]:
     """Return what the probability of keeping the label lies between for every record there can be.
 
     Claim: if all columns are sensitive, one classifier is asked and it is deterministic, nothing but the region that
@@ -305,7 +309,7 @@ def proven_range(kept: Kept, asked: Asked, randomiser: Randomiser) -> tuple[floa
     return float(found.lower.min()), float(found.upper.max())
 
 
-def _hits_of(kept: Kept, asked: Asked, label: Any) -> Floats:
+def _hits_of(kept: Retention, asked: Replacements, label: Any) -> Floats:
     """Return what representatives keep of a label, without public columns: shares of those with just this label."""
     tailoring, first = kept.reach.tailoring, np.zeros(1, dtype=np.int64)
     found = np.zeros(len(tailoring.labels) + 1)
@@ -321,7 +325,7 @@ def _hits_of(kept: Kept, asked: Asked, label: Any) -> Floats:
     return found
 
 
-def _ceiling(kept: Kept, weights: Sequence[float], epsilon: Decimal) -> float:
+def _ceiling(kept: Retention, weights: Sequence[float], epsilon: Decimal) -> float:
     """Return what no mechanism exceeds for all inputs that differ in sensitive columns, by the labels seen of a record.
 
     With several classifiers parts of a vector can be kept: then no kernel between vectors gains more than its
@@ -336,14 +340,14 @@ def _ceiling(kept: Kept, weights: Sequence[float], epsilon: Decimal) -> float:
     return 1.0 if len(vectors) == 1 else min(1.0, float(region_kernel(gain, epsilon).bound) * CERTIFIED)
 
 
-def bounds_of(kept: Kept, randomisers: Sequence[Randomiser]) -> Bounds:
+def bounds_of(kept: Retention, randomisers: Sequence[Randomiser]) -> Bounds:
     """Return bounds on what is kept of every record, as those of one mechanism."""
     sides = [kept.at(randomiser) for randomiser in randomisers]
     lower, upper = (np.stack([getattr(side, end) for side in sides])[np.newaxis] for end in ("lower", "upper"))
     return Bounds(lower, upper)
 
 
-def labels_possible(kept: Kept, classifiers: int) -> Indices:
+def labels_possible(kept: Retention, classifiers: int) -> Indices:
     """Return how many labels were seen of every record; 1 of several classifiers, which have no ceiling by counting."""
     return np.array([len(found) if classifiers == 1 else 1 for found in kept.possible], dtype=np.int64)
 
@@ -353,7 +357,7 @@ def _balanced(labels: NDArray[Any], kept: Floats) -> float:
     return float(np.mean([kept[labels == label].mean() for label in set(labels.tolist())]))
 
 
-def certified(plan: Plan, known: Asked, kept: Kept, records: Records) -> float | None:
+def certified(plan: Plan, known: Replacements, kept: Retention, records: Records) -> float | None:
     """Return the share of records for which copy and classifier agree, for certain, wherever it matters.
 
     Claim: every record whose columns lie at the same places as one that counts here - numbers up to half a step from
@@ -366,7 +370,7 @@ def certified(plan: Plan, known: Asked, kept: Kept, records: Records) -> float |
     ----------
     known : Asked
         About public records, in whose kind of table the classifier is asked.
-    kept : Kept
+    kept : Retention
         Of the records that are looked at.
     records : Records
         These.

@@ -31,10 +31,10 @@ from epsworth.utility.engines.run import (
     run,
 )
 from epsworth.utility.engines.sampled import Over
-from epsworth.utility.pace import Pace, Watch, check_seconds
+from epsworth.utility.pace import Deadline, Watch, check_seconds
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.tailored_policies import TailoredProblem, joined, kept_under
+from epsworth.utility.tailored_policies import TailoredProblem, curves_of_policy, joined
 from epsworth.utility.tailored_policies import curves_of as curves_of_tailored
 
 DEPTH = 4  # frames from a warning about tailored mechanisms up to whoever asks `stability`
@@ -131,7 +131,7 @@ class Run:
     over: Over
     confidence: float
     settings: Settings
-    pace: Pace
+    pace: Deadline
     checkpoint: str | Path | None
     n_jobs: int | None
 
@@ -141,7 +141,7 @@ class Run:
         if unknown := set(options) - RunOptions.__annotations__.keys():
             known_ones = ", ".join(RunOptions.__annotations__)
             raise TypeError(f"there is no option {min(unknown)!r}; how a run goes is said by {known_ones}")
-        pace = Pace(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
+        pace = Deadline(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
         method, over = options.get("method", "auto"), options.get("over", "auto")
         confidence, tolerance = options.get("confidence", 0.999), options.get("tolerance", 0.01)
         at_least, n_jobs, checkpoint = options.get("at_least"), options.get("n_jobs"), options.get("checkpoint")
@@ -157,7 +157,7 @@ class Run:
         """Run the engines, in a run that is kept where that is wished."""
         if isinstance(problem, TailoredProblem):
             self._keep_nothing("a tailored policy is analysed in one run")
-            return kept_under(problem, self.method, self.over, self.settings, self.pace)
+            return curves_of_policy(problem, self.method, self.over, self.settings, self.pace)
         if problem.subsets:
             self._keep_nothing("a policy that samples features is analysed in one run")
         if not problem.words.tailored:

@@ -35,15 +35,15 @@ from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
 from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
 from epsworth.space import LeakWarning, Ranges, as_domain
-from epsworth.tailored.building import EXACT, WISHES, Asking, Parts, Plan, Wish, build
-from epsworth.tailored.problem import Asked, Substitutes, cannot_answer, grids_of
+from epsworth.tailored.building import EXACT, WISHES, BuildOptions, Parts, Plan, Wish, build
+from epsworth.tailored.problem import Replacements, Substitutes, cannot_answer, grids_of
 from epsworth.tailored.surrogate import KINDS, TREE
 from epsworth.utility.attacker import attacker, percent_sure, row
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.checkpoint import digest_of_model
 from epsworth.utility.labels import answer, reference_labels, true_labels
 from epsworth.utility.problem import epsilon_grid
-from epsworth.utility.retention import Kept, Within, bounds_of, judge, labels_possible
+from epsworth.utility.retention import Retention, Within, bounds_of, judge, labels_possible
 from epsworth.utility.steps import KeptSteps, begun
 
 UNSEEN = "what is said of a population holds if none of these records made the policy"
@@ -111,7 +111,7 @@ def asking_of(
     model: Any, X: Any, sensitive: Any, domain: Any, missing: Any, outside: Any, wish: Wish, y: Any, gain: Any,
     classifiers: Classifiers | None, cells: int, fidelity: float, draw: bool, surrogate: str,
     holdout: float, rng: np.random.Generator,
-) -> tuple[Asking, Parts, Records]:  # fmt: skip
+) -> tuple[BuildOptions, Parts, Records]:  # fmt: skip
     """Check everything that the user gave, once; of what is held out nothing else is seen, not even its range.
 
     Return the question about all other records, the parts of the table, and the records that are held out.
@@ -132,14 +132,14 @@ def asking_of(
     known = records.part(parts.known)
     grids = grids_of(known, positions, ranges, missing, outside)
     known, held = (part.releasing(words_of(grids)) for part in (known, records.part(parts.hold)))
-    asked = Asked(every, known, positions, tuple(grids[p] for p in positions))
+    asked = Replacements(every, known, positions, tuple(grids[p] for p in positions))
     truth = None
     if y is not None:
         truth = true_labels(y, answer(every[0], records, np.arange(len(records))), every[0])[parts.known]
     worth = None if gain is None else checked_gain(gain)
     marks = tuple(_mark(classifier, grids, known) for classifier in every)
     exactly = float(fidelity), bool(draw)
-    return Asking(asked, weights, grids, wish, surrogate, cells, *exactly, truth, worth, marks), parts, held
+    return BuildOptions(asked, weights, grids, wish, surrogate, cells, *exactly, truth, worth, marks), parts, held
 
 
 def _mark(classifier: Classifier, grids: Sequence[Grid], known: Records) -> str:
@@ -187,7 +187,7 @@ def words_of(grids: Sequence[Grid]) -> dict[str, tuple[Any, ...] | None]:
     return {grid.name: grid.feature.categories for grid in grids}
 
 
-def data_of(asking: Asking, held: Records) -> dict[str, tuple[object, ...]]:
+def data_of(asking: BuildOptions, held: Records) -> dict[str, tuple[object, ...]]:
     """Return what a tailored policy is made of, by the words of a refusal: what digests are taken of."""
     tables = (asking.records, held)
     columns = [table.column(place) for table in tables for place in range(len(table.names))]
@@ -201,7 +201,7 @@ def data_of(asking: Asking, held: Records) -> dict[str, tuple[object, ...]]:
     }
 
 
-def options_of(asking: Asking) -> dict[str, object]:
+def options_of(asking: BuildOptions) -> dict[str, object]:
     """Return what else a tailored policy is made by."""
     names = "wish", "surrogate", "cells", "fidelity", "draw", "weights"
     sensitive = ", ".join(grid.name for grid in asking.asked.grids)
@@ -279,7 +279,7 @@ class Tailored(Result):
     confidence: float
     notes: tuple[str, ...]
     plan: Plan
-    asked: Asked
+    asked: Replacements
     weights: tuple[float, ...]
     rows: Indices
     public: bool = False
@@ -308,9 +308,9 @@ class Tailored(Result):
         own, queries = _own_labels(asked)
         stated = [record_epsilon(float(epsilon)) for epsilon in grid]
         tailoring = self.plan.tailoring(stated[0])
-        kept = Kept.of(tailoring, asked, own, self.weights)
+        kept = Retention.of(tailoring, asked, own, self.weights)
         truth = None if y is None else true_labels(y, own[0], first)
-        right = None if truth is None else Kept.of(tailoring, replace(asked, classifiers=(first,)), [truth])
+        right = None if truth is None else Retention.of(tailoring, replace(asked, classifiers=(first,)), [truth])
         randomisers = [self.plan.randomiser(one) for one in stated]
         return Curves(
             mechanisms=(NAME,),
@@ -513,20 +513,22 @@ def tailor(
     return replace(found, public=public)
 
 
-def _passing(plan: Plan, asked: Asked) -> Pass:
+def _passing(plan: Plan, asked: Replacements) -> Pass:
     """Let the public columns pass that some classifier reads; at the others the copy may look, and they stay."""
     public = [grid.name for grid, hidden in zip(plan.grids, plan.sensitive, strict=True) if not hidden]
     read = {name for one in asked.classifiers for name in columns_read(one, asked.records.names)}
     return Pass(tuple(name for name in public if name in read), tuple(name for name in public if name not in read))
 
 
-def _own_labels(asked: Asked) -> tuple[list[NDArray[Any]], int]:
+def _own_labels(asked: Replacements) -> tuple[list[NDArray[Any]], int]:
     """Return what classifiers say of records as they stand, which is to be kept, and the number of queries."""
     found = [reference_labels(classifier, asked.records) for classifier in asked.classifiers]
     return [labels for labels, _ in found], sum(queries for _, queries in found)
 
 
-def _judged(plan: Plan, policy: Policy, asking: Asking, held: Records, rows: Indices, confidence: float) -> Tailored:
+def _judged(
+    plan: Plan, policy: Policy, asking: BuildOptions, held: Records, rows: Indices, confidence: float
+) -> Tailored:
     """Measure what is kept of the records that were held out; without any, some others tell the ceiling alone."""
     tailoring, some = policy.tailoring, np.arange(min(FEW, len(asking.records)))
     assert tailoring is not None

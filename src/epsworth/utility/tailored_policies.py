@@ -36,15 +36,15 @@ from epsworth.release.tailoring import Tailoring
 from epsworth.rounding import float_above, float_below, round_up, show_up, sum_above
 from epsworth.space import LeakWarning
 from epsworth.tailored.building import build
-from epsworth.tailored.problem import Asked
+from epsworth.tailored.problem import Replacements
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.labels import answer, reference_labels, true_labels
-from epsworth.utility.pace import Pace, Stopped
+from epsworth.utility.pace import Deadline, Stopped
 from epsworth.utility.policies import NAME
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
-from epsworth.utility.retention import Kept, bounds_of, labels_possible
+from epsworth.utility.retention import Retention, bounds_of, labels_possible
 from epsworth.utility.tailored import UNSEEN, asking_of, few, notes_of
 
 METHODS = ("auto", "sampled")
@@ -108,15 +108,15 @@ class TailoredProblem:
         return cls(policy, tailoring, classifier, records, labels, truth, asked)
 
     @property
-    def about(self) -> Asked:
+    def about(self) -> Replacements:
         """What can be sent in place of the records' sensitive columns."""
         names, hidden = list(self.records.names), self.tailoring.names
         grids = {grid.name: grid for grid in self.tailoring.grids}
         at = tuple(names.index(name) for name in hidden)
-        return Asked((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
+        return Replacements((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
 
 
-def kept_under(asking: TailoredProblem, method: str, over: str, settings: Settings, pace: Pace) -> Curves:
+def curves_of_policy(asking: TailoredProblem, method: str, over: str, settings: Settings, pace: Deadline) -> Curves:
     """Return how often labels stay under a tailored policy.
 
     Claim: without rules in the policy, and with method "auto", the bounds hold for certain; else with the settings'
@@ -136,11 +136,11 @@ def kept_under(asking: TailoredProblem, method: str, over: str, settings: Settin
     return _enumerated(asking, settings, pace)
 
 
-def _enumerated(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curves:
-    kept = Kept.of(asking.tailoring, asking.about, [asking.labels])
-    right = None if asking.y is None else Kept.of(asking.tailoring, asking.about, [asking.y])
+def _enumerated(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
+    kept = Retention.of(asking.tailoring, asking.about, [asking.labels])
+    right = None if asking.y is None else Retention.of(asking.tailoring, asking.about, [asking.y])
     randomiser, queries = [asking.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
-    found = Found(bounds_of(kept, randomiser), None if right is None else bounds_of(right, randomiser),
+    found = PolicyBounds(bounds_of(kept, randomiser), None if right is None else bounds_of(right, randomiser),
                   labels_possible(kept, 1), queries, False)  # fmt: skip
     notes = [f"{EXACT} for {NAME}: all that can be sent is enumerated, with the probabilities of the drawn integers"]
     if kept.constant:
@@ -152,7 +152,7 @@ def _enumerated(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curv
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PolicyBounds:
     """The bounds, how many labels were seen of each record, and what it took."""
 
     stability: Bounds
@@ -162,7 +162,7 @@ class Found:
     stopped: bool
 
 
-def _sampled(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curves:
+def _sampled(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
     """Draw releases of every record until its bounds are narrow, or decided, or the run is stopped."""
     n, kinds = len(asking.records), 1 if asking.y is None else 2
     hits = np.zeros((kinds, n), dtype=np.int64)
@@ -198,7 +198,7 @@ def _sampled(asking: TailoredProblem, settings: Settings, pace: Pace) -> Curves:
     settings.progress(1.0)
     bounds = [Bounds(low[[kind], np.newaxis], high[[kind], np.newaxis]) for kind in range(kinds)]
     possible = np.array([len(labels) for labels in seen], dtype=np.int64)
-    found_ = Found(bounds[0], bounds[1] if kinds == 2 else None, possible, queries, stopped)
+    found_ = PolicyBounds(bounds[0], bounds[1] if kinds == 2 else None, possible, queries, stopped)
     notes = [f"{DRAWN} for {NAME}: whole releases were drawn, each by the integers that clients draw from"]
     if stopped:
         half = round_up(float((high - low).max()) / 2)
@@ -246,7 +246,7 @@ class _Releases:
 
 
 def _curves(
-    asking: TailoredProblem, settings: Settings, pace: Pace, found: Found, engine: str, notes: Sequence[str]
+    asking: TailoredProblem, settings: Settings, pace: Deadline, found: PolicyBounds, engine: str, notes: Sequence[str]
 ) -> Curves:
     policy, tailoring, spent = asking.policy, asking.tailoring, settings.risk.spent
     losses = [*(rule.kernel.loss() for rule in policy.rules), tailoring.randomiser.loss]
@@ -330,8 +330,8 @@ def _row(word: str, options: Mapping[str, Any], problem: Problem, table: Any, rn
     stated = [Decimal(repr(epsilon)) for epsilon in problem.epsilons.tolist()]
     randomisers = [plan.randomiser(epsilon) for epsilon in stated]
     tailoring = plan.tailoring(stated[0])
-    kept = Kept.of(tailoring, asking.asked, [problem.labels])
-    right = None if problem.y is None else Kept.of(tailoring, asking.asked, [problem.y])
+    kept = Retention.of(tailoring, asking.asked, [problem.labels])
+    right = None if problem.y is None else Retention.of(tailoring, asking.asked, [problem.y])
     constant = max(replace(kept, reach=kept.reach.by(one)).constant for one in randomisers)
     reached = {label for label, standing in zip(plan.labels, plan.representatives, strict=True) if len(standing)}
     told = (*notes_of(replace(plan, prior=None), tailoring, constant, len(reached)), *_notes(constant, given["wish"]))

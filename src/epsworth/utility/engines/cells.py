@@ -82,7 +82,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class PartialPartition:
     """The states of a record's cells, near ties (``tied``, an index of cells) among them: a table, or changes."""
 
     record: int
@@ -91,7 +91,7 @@ class Draft:
     tied: tuple[Indices, ...]
 
     @classmethod
-    def of(cls, record: int, edges: tuple[Floats, ...], states: States | Changes) -> Draft:
+    def of(cls, record: int, edges: tuple[Floats, ...], states: States | Changes) -> PartialPartition:
         """Find the near ties."""
         if not isinstance(states, Changes):
             return cls(record, edges, states, np.nonzero(states == NEAR))
@@ -145,9 +145,11 @@ class TreeCells:
         """
         return self._built(records, partial(self._swept, fast=fast))
 
-    def _built(self, records: Sequence[int], draft: Callable[[int, Bools], Draft | None]) -> list[Any] | None:
+    def _built(
+        self, records: Sequence[int], draft: Callable[[int, Bools], PartialPartition | None]
+    ) -> list[Any] | None:
         """Build each record's cells, near ties asked about together; those of equal public turns are shared."""
-        drafts: dict[bytes, Draft] = {}
+        drafts: dict[bytes, PartialPartition] = {}
         keys = []
         for record in records:
             goes_left = self._public_turns(record)
@@ -181,17 +183,17 @@ class TreeCells:
             return None
         return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])
 
-    def _swept(self, record: int, goes_left: Bools, fast: bool) -> Draft | None:
+    def _swept(self, record: int, goes_left: Bools, fast: bool) -> PartialPartition | None:
         if (reached := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
             return None
         at = changes(reached[1], self.votes, fast)
-        return None if at is None else Draft.of(record, reached[0], at)
+        return None if at is None else PartialPartition.of(record, reached[0], at)
 
-    def _tabled(self, record: int, goes_left: Bools) -> Draft | None:
+    def _tabled(self, record: int, goes_left: Bools) -> PartialPartition | None:
         reached = self._leaves(goes_left, MOST_CELLS, fast=False)
-        return None if reached is None else Draft.of(record, reached[0], table(reached[1], self.votes))
+        return None if reached is None else PartialPartition.of(record, reached[0], table(reached[1], self.votes))
 
-    def _answers(self, drafts: list[Draft]) -> list[Indices]:
+    def _answers(self, drafts: list[PartialPartition]) -> list[Indices]:
         """Let the classifier decide the cells whose scores (nearly) tie, at a point of each.
 
         Its trees are added one after the other: sums of several threads differ from call to call.

@@ -39,7 +39,7 @@ from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.labels import answer
-from epsworth.utility.pace import Pace
+from epsworth.utility.pace import Deadline
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds, with_coin
 
@@ -168,7 +168,7 @@ def joined(problem: Problem, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def curves_of(
-    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Pace
+    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Deadline
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
     reveal, accuracy = problem.reveal, result.accuracy
@@ -194,7 +194,7 @@ def curves_of(
     return replace(curves, notes=(*curves.notes, *wide))
 
 
-def promised(problem: Problem, answered: Answered, settings: Settings, pace: Pace) -> dict[str, Any]:
+def promised(problem: Problem, answered: Answered, settings: Settings, pace: Deadline) -> dict[str, Any]:
     """Return what is told of an answer whatever form its bounds have."""
     spent = sum([result.spent for _, result in answered], Fraction(0))
     return {
@@ -321,7 +321,7 @@ TIED = 2.0**-45
 
 
 def run(
-    problem: Problem, method: Method, settings: Settings, over: Over, pace: Pace | None = None, work: Work = WHOLE
+    problem: Problem, method: Method, settings: Settings, over: Over, pace: Deadline | None = None, work: Work = WHOLE
 ) -> tuple[Answered, str]:
     """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
 
@@ -418,7 +418,7 @@ class _Running:
             self.results.append((part, result))
         return result
 
-    def followed(self, pace: Pace) -> Problem:
+    def followed(self, pace: Deadline) -> Problem:
         """Return the question at a pace that knows what is proven at any time."""
         pace.mechanisms, pace.epsilons, pace.proven = self.problem.names, self.problem.epsilons, self.proven
         return replace(self.problem, pace=pace)
@@ -437,7 +437,7 @@ class _Running:
         return average
 
 
-def average_comes_first(problem: Problem, over: Over, pace: Pace | None) -> bool:
+def average_comes_first(problem: Problem, over: Over, pace: Deadline | None) -> bool:
     """Tell whether the average comes before the records: by a deadline."""
     limited = pace is not None and pace.seconds is not None and len(problem.records) > 1
     return limited and over != "records"
@@ -459,7 +459,7 @@ def drawing_runs(engines: Sequence[Engine]) -> int:
 
 
 def _over_subsets(
-    problem: Problem, method: Method, settings: Settings, over: Over, pace: Pace | None, work: Work
+    problem: Problem, method: Method, settings: Settings, over: Over, pace: Deadline | None, work: Work
 ) -> tuple[Answered, str]:
     """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []

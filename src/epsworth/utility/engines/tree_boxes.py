@@ -267,7 +267,7 @@ MOST_ASKED = BATCH  # near ties of a record
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class ReachableLeaves:
     """The leaves that one record can reach, and the mass up to each edge of their cells.
 
     Attributes
@@ -291,7 +291,7 @@ class Reach:
     misplaced: Floats
 
     @classmethod
-    def of(cls, problem: Problem, record: int, laws: LawsOverEpsilon, leaves: Leaves) -> Reach:
+    def of(cls, problem: Problem, record: int, laws: LawsOverEpsilon, leaves: Leaves) -> ReachableLeaves:
         """Evaluate the laws; where all mechanisms stay in the declared ranges, cells beyond them are left out."""
         edges = [np.concatenate([[-np.inf], own, [np.inf]]) for own in leaves.edges]
         below = []
@@ -368,7 +368,7 @@ class BranchAndBound(Branching):
         self, problem: Problem, record: int, laws: LawsOverEpsilon, settings: Settings
     ) -> Callable[[int], Undecided]:
         """Return what decides the boxes of a record."""
-        reach = Reach.of(problem, record, laws, self.read(problem).reached(record))
+        reach = ReachableLeaves.of(problem, record, laws, self.read(problem).reached(record))
         return lambda place: reach.region(place, enough(settings))
 
     def unsupported_reason(self, problem: Problem, m: int) -> str | None:

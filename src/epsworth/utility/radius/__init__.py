@@ -28,7 +28,7 @@ from epsworth.rounding import float_below, show_down, show_up
 from epsworth.utility.pace import Stopped, check_seconds
 from epsworth.utility.radius.networks import network_radius
 from epsworth.utility.radius.quadratic import linear_radius, quadratic_radius
-from epsworth.utility.radius.question import Asked, Found, Tightening, Watch, ask
+from epsworth.utility.radius.question import RadiusQuestion, RadiusResult, Tightening, Watch, ask
 from epsworth.utility.radius.sampled import kept_flip, nearest_flip, tested_radius
 from epsworth.utility.radius.trees import tree_radius
 
@@ -203,7 +203,7 @@ def radius(
 
 
 def bounded(
-    asked: Asked, draws: np.random.Generator, *, confidence: float, failing: float, budget: int | None
+    asked: RadiusQuestion, draws: np.random.Generator, *, confidence: float, failing: float, budget: int | None
 ) -> Radius:
     """Answer a question whose options are checked."""
     run, risk, tested = asked.run, Risk.of(confidence), 0.0
@@ -213,9 +213,9 @@ def bounded(
         if found is None:
             flip = nearest_flip(asked, draws)
             tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
-            found = Found(0.0, flip, SAMPLED)
+            found = RadiusResult(0.0, flip, SAMPLED)
     except Stopped:
-        found = Found(run.lower, kept_flip(asked), run.method or SAMPLED)
+        found = RadiusResult(run.lower, kept_flip(asked), run.method or SAMPLED)
     run.found(found.witness)
     run.proven(found.lower)
     answer = _answer(asked, found)
@@ -234,7 +234,7 @@ def check_options(confidence: float, failing: float, budget: int | None) -> None
         whole("budget", budget)
 
 
-def _look_inside(asked: Asked, rng: np.random.Generator, budget: float) -> Found | None:
+def _look_inside(asked: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
     """Return what a method that knows the model finds, or None."""
     found, inside = tree_radius(asked, rng, budget), asked.inside()
     if found is None and inside is not None:
@@ -246,7 +246,7 @@ def _look_inside(asked: Asked, rng: np.random.Generator, budget: float) -> Found
     return found
 
 
-def _answer(asked: Asked, found: Found) -> Radius:
+def _answer(asked: RadiusQuestion, found: RadiusResult) -> Radius:
     return Radius(
         lower=float(min(found.lower, found.upper)),
         upper=found.upper,

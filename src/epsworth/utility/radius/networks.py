@@ -21,7 +21,7 @@ from epsworth.classifiers.networks import Affine, Network, Rectifier
 from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.structure import read_network
 from epsworth.utility.pace import Stopped
-from epsworth.utility.radius.question import Asked, Found, Inside
+from epsworth.utility.radius.question import Inside, RadiusQuestion, RadiusResult
 from epsworth.utility.radius.sampled import SHELLS, first_flip, scale, walk
 
 MOST_UNITS = 256
@@ -66,7 +66,7 @@ def rounding(network: Network, sizes: Floats, before: int) -> float:
     )  # 1: logistic and softmax cannot tell scores 1e-16 apart
 
 
-def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Found | None:
+def network_radius(asked: RadiusQuestion, inside: Inside, rng: np.random.Generator) -> RadiusResult | None:
     """Return two-sided bounds: the solver's below, a flip of the classifier itself above."""
     found = network_of_relus(inside.estimator)
     if found is None or not math.isinf(asked.norm):
@@ -102,7 +102,7 @@ def network_radius(asked: Asked, inside: Inside, rng: np.random.Generator) -> Fo
             asked.run.proven(min(bounds.values()))
         seconds *= 2
     notes = (f"the solver was ended after {SECONDS:g} seconds for a label; seconds=.. gives it more",) if open_ else ()
-    return Found(min(bounds.values(), default=reach), asked.run.witness, "network", notes)
+    return RadiusResult(min(bounds.values(), default=reach), asked.run.witness, "network", notes)
 
 
 def _quick(local: Network, rival: int, own: int, reach: float, slack: float) -> float:

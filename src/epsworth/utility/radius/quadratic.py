@@ -23,7 +23,7 @@ from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.classifiers.reading import dense, known_labels, library_class
 from epsworth.classifiers.thresholds import LINEAR
 from epsworth.rounding import UNIT, down
-from epsworth.utility.radius.question import Asked, Found, Inside, Witness
+from epsworth.utility.radius.question import Inside, RadiusQuestion, RadiusResult, Witness
 from epsworth.utility.radius.trees import free_radius
 
 
@@ -87,7 +87,7 @@ def _certain(
     return best
 
 
-def linear_radius(asked: Asked, inside: Inside) -> Found | None:
+def linear_radius(asked: RadiusQuestion, inside: Inside) -> RadiusResult | None:
     """Return the distance to the nearest hyperplane, rounded outwards; None if the model is not linear."""
     scores = linear_scores(inside.estimator)
     if scores is None:
@@ -106,7 +106,7 @@ def linear_radius(asked: Asked, inside: Inside) -> Found | None:
     witness: Witness | None = asked.behind(np.array(offsets)) if offsets else None
     if not asked.agrees(inside, scores, lower):
         return None
-    return Found(lower, witness, "linear")
+    return RadiusResult(lower, witness, "linear")
 
 
 TOLERANCE = 1e-7  # relative gap at which the search over boxes stops
@@ -291,7 +291,7 @@ def _local_search(quadric: Quadric) -> Floats | None:
     return np.asarray(at[best_start] * reached[best_start])
 
 
-def quadratic_radius(asked: Asked, inside: Inside, budget: float) -> Found | None:
+def quadratic_radius(asked: RadiusQuestion, inside: Inside, budget: float) -> RadiusResult | None:
     """Return two-sided bounds on the distance to the nearest quadric; None if the model has none."""
     scores = quadratic_scores(inside.estimator)
     if scores is None:
@@ -329,7 +329,7 @@ def quadratic_radius(asked: Asked, inside: Inside, budget: float) -> Found | Non
         proven(certain.lower)
         offsets.append(certain.offsets)
     lower = float(lowers.min(initial=math.inf))
-    return Found(lower, asked.behind(np.concatenate(offsets)), "quadratic")
+    return RadiusResult(lower, asked.behind(np.concatenate(offsets)), "quadratic")
 
 
 def _form(scores: QuadraticScores, inside: Inside, k: int) -> tuple[Floats, Floats, float]:

@@ -30,7 +30,7 @@ from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
 from epsworth.utility.labels import ASKED_AGAIN, answer
-from epsworth.utility.pace import Pace, Standing
+from epsworth.utility.pace import Deadline, Standing
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tightening:
         The nearest one on which the classifier was asked.
     method : str or None
         What has proven something.
-    pace : Pace
+    pace : Deadline
         Of which a run's share that is done is ``lower / upper``.
     """
 
@@ -87,7 +87,7 @@ class Tightening:
         def shown(standing: Standing) -> object:
             return None if watch is None else watch(Bracket(self.lower, self.upper, standing.seconds))
 
-        self.pace = Pace(seconds, None if check_callback("watch", watch) is None else shown, progress, clock)
+        self.pace = Deadline(seconds, None if check_callback("watch", watch) is None else shown, progress, clock)
 
     @property
     def upper(self) -> float:
@@ -136,7 +136,7 @@ PROBES = 128  # points at which a model read from its parameters must answer as 
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RadiusResult:
     """What a method found: ``lower <= distance <= witness.distance``, and why it found no more."""
 
     lower: float
@@ -186,7 +186,7 @@ class Inside:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RadiusQuestion:
     """The question how far ``point`` (the moved features of one record) can go before ``label`` changes.
 
     ``number`` is the record's in a table, where there is one; messages name it.
@@ -309,7 +309,7 @@ def ask(
     features: str | int | Sequence[str | int] | None,
     run: Tightening | None = None,
     number: int | None = None,
-) -> Asked:
+) -> RadiusQuestion:
     """Check what the user gave, once."""
     order = order_of(norm)
     classifier = as_classifier(model)
@@ -319,7 +319,7 @@ def ask(
     positions = _positions(records, features)
     names = tuple(records.names[p] for p in positions)
     [point] = points_of(records, positions, number)
-    asked = Asked(classifier, records, positions, names, point, None, order, run or Tightening(), number)
+    asked = RadiusQuestion(classifier, records, positions, names, point, None, order, run or Tightening(), number)
     return replace(asked, label=_steady_label(asked))
 
 
@@ -345,7 +345,7 @@ def check_records(classifier: Classifier, records: Records, features: str | int 
     return answer(classifier, records, np.arange(len(records)), values, "record {}")
 
 
-def _steady_label(asked: Asked) -> Any:
+def _steady_label(asked: RadiusQuestion) -> Any:
     """Return the record's label: the same alone, several times over, and among others; so are some of the others'."""
     n = ASKED_AGAIN[0]
     name, what = asked.classifier.name, ("record" if asked.number is None else _called(asked.number), NEEDS)

@@ -14,7 +14,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk
 from epsworth.utility.pace import Stopped
-from epsworth.utility.radius.question import Asked, Witness
+from epsworth.utility.radius.question import RadiusQuestion, Witness
 
 SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size
 PER_SHELL = 128
@@ -23,7 +23,7 @@ DRAWS = 4096  # per tested radius
 KEPT, CUTS, ROUNDS = 24, 32, 9  # flips refined together; a segment is cut in 32, nine times: 32^-9 < 1e-13
 
 
-def scale(asked: Asked) -> float:
+def scale(asked: RadiusQuestion) -> float:
     """Return the size of the record: the unit in which radii are tried."""
     return float(np.abs(asked.point).max()) or 1.0
 
@@ -37,7 +37,7 @@ def ball(rng: np.random.Generator, radius: float, count: int, width: int, norm: 
     return np.asarray(radius * normal / length * rng.uniform(size=(count, 1)) ** (1 / width))
 
 
-def nearest_flip(asked: Asked, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
+def nearest_flip(asked: RadiusQuestion, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
     """Look for flips in balls of growing radius, then walk from each towards the record.
 
     A share of the run's time is left for what comes after, in ``reserve``.
@@ -53,14 +53,14 @@ def nearest_flip(asked: Asked, rng: np.random.Generator, reserve: float = 0.0) -
     return found
 
 
-def first_flip(asked: Asked, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
+def first_flip(asked: RadiusQuestion, rng: np.random.Generator, reserve: float = 0.0) -> Witness | None:
     """Look for a flip, with what was seen where the run must end: who calls has a bound to prove that takes no time."""
     with suppress(Stopped):
         return nearest_flip(asked, rng, reserve)
     return kept_flip(asked)
 
 
-def kept_flip(asked: Asked) -> Witness | None:
+def kept_flip(asked: RadiusQuestion) -> Witness | None:
     """Return the nearest flip that a run saw before its end; one of a batch must flip alone, too."""
     run = asked.run
     if run.seen is not None and run.seen.distance < run.upper:
@@ -68,7 +68,7 @@ def kept_flip(asked: Asked) -> Witness | None:
     return run.witness
 
 
-def walk(asked: Asked, flipped: Floats, reserve: float = 0.0) -> Witness | None:
+def walk(asked: RadiusQuestion, flipped: Floats, reserve: float = 0.0) -> Witness | None:
     """Walk from offsets that flip towards the record, as long as a flip is seen; return the nearest.
 
     Along every segment: the first of the cuts that flips, then the same between it and the cut before.
@@ -87,7 +87,9 @@ def walk(asked: Asked, flipped: Floats, reserve: float = 0.0) -> Witness | None:
     return asked.nearest(asked.point + np.concatenate([high[:, np.newaxis] * flipped, flipped]))
 
 
-def tested_radius(asked: Asked, flip: Witness | None, rng: np.random.Generator, *, failing: float, risk: Risk) -> float:
+def tested_radius(
+    asked: RadiusQuestion, flip: Witness | None, rng: np.random.Generator, *, failing: float, risk: Risk
+) -> float:
     """Return the largest tested radius whose ball flips in a share of at most ``failing``, or 0.
 
     Claim: but with a probability of at most the risk, over the draws, for *all* tested radii at once; the risk is

@@ -30,7 +30,7 @@ from epsworth.records import Indices
 from epsworth.rounding import down, up
 from epsworth.utility.engines.propagation import halves
 from epsworth.utility.engines.trees import Leaves, Sweep, sum_of_boxes
-from epsworth.utility.radius.question import Asked, Found, Witness
+from epsworth.utility.radius.question import RadiusQuestion, RadiusResult, Witness
 from epsworth.utility.radius.sampled import first_flip, nearest_flip
 
 BOXES_AT_ONCE = 256
@@ -141,7 +141,7 @@ class Search:
         Distance of the nearest known flip: what lies beyond is not looked at.
     """
 
-    def __init__(self, asked: Asked, leaves: Leaves, added: Floats, offset: Floats, reach: float) -> None:
+    def __init__(self, asked: RadiusQuestion, leaves: Leaves, added: Floats, offset: Floats, reach: float) -> None:
         self.asked, self.edges, self.offset, self.reach = asked, leaves.edges, offset, reach
         self.trees = len(leaves.starts)
         sides = [_gaps(e, x) for e, x in zip(leaves.edges, asked.point, strict=True)]
@@ -251,7 +251,7 @@ def nearest_cell(search: Search, budget: float) -> tuple[float, tuple[str, ...]]
     number, held, dropped = 0, len(search.tree), math.inf
 
     def proven(bound: float) -> float:
-        return max(down(bound, ulps=len(asked.point) + 6), 0.0)  # as `Asked.within`
+        return max(down(bound, ulps=len(asked.point) + 6), 0.0)  # as `RadiusQuestion.within`
 
     while open_ and open_[0][0] < min(search.reach, dropped) and number < budget:
         run.proven(proven(open_[0][0]))
@@ -301,7 +301,7 @@ def reachable_leaves(sweep: Sweep, given: NDArray[Any], model: TreeModel) -> Lea
     return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
-def tree_radius(asked: Asked, rng: np.random.Generator, budget: float) -> Found | None:
+def tree_radius(asked: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
     """Return the exact distance, or two-sided bounds where the budget of boxes ran out; None for other models.
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
@@ -326,14 +326,14 @@ def tree_radius(asked: Asked, rng: np.random.Generator, budget: float) -> Found 
     if len(model.roots) == 1:
         points = nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T)
         witness = asked.nearest(points)
-        return Found(_below(asked, witness), witness, "tree")
+        return RadiusResult(_below(asked, witness), witness, "tree")
     leads = _leads(asked, model, model.values[leaves.node])
     if not large and math.prod(len(e) + 1 for e in leaves.edges) <= MOST_CELLS:
         return _from_table(asked, leaves, leads, model.tie)
     return _search(asked, leaves, leads, model.tie, None if large else rng, budget)
 
 
-def _within(asked: Asked, model: TreeModel, flip: Witness | None) -> Bools | None:
+def _within(asked: RadiusQuestion, model: TreeModel, flip: Witness | None) -> Bools | None:
     """Tell at which splits points no farther than a flip turn both ways; elsewhere all turn as the record does.
 
     What the trees see rises or falls with each feature, so the ends of the cube around the ball tell; only splits that
@@ -356,14 +356,14 @@ def _within(asked: Asked, model: TreeModel, flip: Witness | None) -> Bools | Non
     return both
 
 
-def _given(asked: Asked, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
+def _given(asked: RadiusQuestion, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
     """Return what the trees are given of the record with other values."""
     rows = np.zeros(len(next(iter(values.values()))), dtype=np.intp)
     given = model.before(asked.records.take(rows, values))
     return given.astype(np.float64) if given.dtype == object and asked.records.numbers() is not None else given
 
 
-def _agrees(asked: Asked, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
+def _agrees(asked: RadiusQuestion, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
     """Check the reading against the classifier, near the record, at thresholds and far away."""
 
     def read(points: Floats) -> tuple[Bools, Bools]:
@@ -376,14 +376,14 @@ def _agrees(asked: Asked, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
     )
 
 
-def _below(asked: Asked, witness: Witness | None) -> float:
+def _below(asked: RadiusQuestion, witness: Witness | None) -> float:
     """Return the distance of a nearest point, rounded down."""
     if witness is None:
         return math.inf
     return float(asked.within(witness.point[np.newaxis])[0])
 
 
-def _leads(asked: Asked, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
+def _leads(asked: RadiusQuestion, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
     """Return what leaves add to each rival's lead over the own label, ``(leaves, rivals)``, and its start."""
     own = model.classes.tolist().index(asked.label)
     if values.shape[1] == 1:
@@ -393,7 +393,7 @@ def _leads(asked: Asked, model: TreeModel, values: Floats) -> tuple[Floats, Floa
     return values[:, rivals] - values[:, [own]], model.offset[rivals] - model.offset[own]
 
 
-def _from_table(asked: Asked, leaves: Leaves, leads: tuple[Floats, Floats], tie: float) -> Found:
+def _from_table(asked: RadiusQuestion, leaves: Leaves, leads: tuple[Floats, Floats], tie: float) -> RadiusResult:
     """Sum the trees on every cell; ask the classifier about those that may flip, nearest first."""
     shape = tuple(len(e) + 1 for e in leaves.edges)
     lead = sum_of_boxes(shape, leaves.low, leaves.high, leads[0])
@@ -405,9 +405,9 @@ def _from_table(asked: Asked, leaves: Leaves, leads: tuple[Floats, Floats], tie:
     while start < len(points):
         witness = asked.nearest(points[start : start + size])
         if witness is not None:
-            return Found(_below(asked, witness), witness, "trees")
+            return RadiusResult(_below(asked, witness), witness, "trees")
         start, size = start + size, 2 * size
-    return Found(math.inf, None, "trees")
+    return RadiusResult(math.inf, None, "trees")
 
 
 def _slack(leaves: Leaves, added: Floats, tie: float) -> float:
@@ -416,13 +416,13 @@ def _slack(leaves: Leaves, added: Floats, tie: float) -> float:
 
 
 def _search(
-    asked: Asked,
+    asked: RadiusQuestion,
     leaves: Leaves,
     leads: tuple[Floats, Floats],
     tie: float,
     rng: np.random.Generator | None,
     budget: float,
-) -> Found:
+) -> RadiusResult:
     """Prove at once what needs no search, look for a flip where that is still to be done, then cut nearer boxes."""
     added, offset = leads[0], leads[1] + _slack(leaves, leads[0], tie)
     away = _sizes_below(asked, nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T))
@@ -431,10 +431,10 @@ def _search(
         nearest_flip(asked, rng)
     left, notes = nearest_cell(Search(asked, leaves, added, offset, asked.run.upper), budget)
     best = asked.run.witness
-    return Found(min(max(left, asked.run.lower), _below(asked, best)), best, "trees", notes)
+    return RadiusResult(min(max(left, asked.run.lower), _below(asked, best)), best, "trees", notes)
 
 
-def _sizes_below(asked: Asked, points: Floats) -> Floats:
+def _sizes_below(asked: RadiusQuestion, points: Floats) -> Floats:
     finite = np.isfinite(points).all(axis=1)
     sizes = np.full(len(points), np.inf)
     sizes[finite] = asked.within(points[finite])
