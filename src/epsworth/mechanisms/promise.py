@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
@@ -42,7 +42,7 @@ def check_promise(name: str, mechanism: object, inputs: Floats | None = None) ->
     if not isinstance(mechanism, Mechanism):
         raise TypeError(
             f"mechanisms: {name!r} must return a Mechanism for each epsilon, got {short(mechanism)}; subclass "
-            "epsworth.Mechanism, or return one of FAMILIES"
+            "epsworth.Mechanism, or return one of MECHANISMS"
         )
     x = grid = np.linspace(0.0, 1.0, INPUTS)
     if inputs is not None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.exact.rational import stated_epsilon
-from epsworth.exact.regions import MOST_REGIONS, RegionKernel
+from epsworth.mechanisms.rational import stated_epsilon
+from epsworth.mechanisms.regions import MOST_REGIONS, RegionKernel
 from epsworth.numerals import exact_decimal
 from epsworth.release.copies import Copy, Indices, Input, Trees
 from epsworth.release.grids import Grid

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, distinct_rows
-from epsworth.exact.entropy import SystemWords, WordSource
+from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.release.copies import Copy, Indices
 from epsworth.release.grids import Grid
 from epsworth.release.randomisers import Average, Case, Randomiser, asks_only

@@ -13,7 +13,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.reading import Unsupported
-from epsworth.exact.regions import MOST_REGIONS, region_kernel
+from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, Copy, Indices, Layers, Trees
 from epsworth.release.grids import Grid, places_of

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk, mean_interval
-from epsworth.exact.regions import MOST_REGIONS, region_kernel
 from epsworth.guarantees import ceiling
+from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import Indices
 from epsworth.release.randomisers import Randomiser

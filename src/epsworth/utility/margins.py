@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws import Law
+from epsworth.mechanisms.law import Law
 
 NEARLY = 1.001  # factor of mass up to which a box is called the best one
 STEPS, ZOOMS = (256, 2_048), 6  # of the margin; each zoom puts the first lattice around the best division so far

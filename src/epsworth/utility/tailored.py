@@ -265,7 +265,7 @@ def tailor(
     y : array_like, optional
         True labels of the public records.
     gain : array_like, shape ``(labels, labels)``, optional
-        What naming label j is worth where i is right, times how often i is: see `epsworth.exact.region_kernel`.
+        What naming label j is worth where i is right, times how often i is: see `epsworth.mechanisms.region_kernel`.
     classifiers : sequence of classifiers, or mapping from classifier to weight, optional
         Further ones that read the same records: one release then serves all, and labels count by weight (the model's
         is 1, unless it is among them).

@@ -11,8 +11,8 @@ import numpy as np
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.fingerprints import fingerprint
 from epsworth.classifiers.inputs import table_of
-from epsworth.exact.regions import MOST_REGIONS, checked_gain
-from epsworth.mechanisms.mechanism import EPSILON_RANGE
+from epsworth.client.kernels import EPSILON_RANGE
+from epsworth.mechanisms.regions import MOST_REGIONS, checked_gain
 from epsworth.numerals import as_float, exact_decimal, short, whole
 from epsworth.records import Records
 from epsworth.release.grids import Grid

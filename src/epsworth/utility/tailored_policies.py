@@ -19,7 +19,7 @@ from epsworth.arrays import Bools
 from epsworth.bounds import looks
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.inputs import table_of
-from epsworth.exact.entropy import Words, WordSource
+from epsworth.mechanisms.words import Words, WordSource
 from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.columns import Column

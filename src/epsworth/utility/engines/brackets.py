@@ -9,8 +9,8 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws import Law
 from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.law import Law
 from epsworth.utility.engines.contraction import aligned, stays_in_range
 from epsworth.utility.engines.engine import records_of
 from epsworth.utility.problem import Problem

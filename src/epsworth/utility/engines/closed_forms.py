@@ -24,7 +24,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.parts import Parts, Uniform

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.closed_forms import countable, few_continuous
 from epsworth.utility.engines.contraction import widened

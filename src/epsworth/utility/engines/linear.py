@@ -17,7 +17,8 @@ from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
 from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place
-from epsworth.laws import Gaussian, Laplace, Law
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import Gaussian, Laplace
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.brackets import bracketed

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws import Law, TwoLevel
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import TwoLevel
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import mass_error, widened
 from epsworth.utility.engines.linear import Brackets, Comparison, LinearModel

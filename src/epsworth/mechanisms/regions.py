@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.exact.alias import WORD, Alias, Indices
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.integer import Kernel, require
-from epsworth.exact.pieces import Pieces, of_table
-from epsworth.exact.rational import Exact, exp_below, stated_epsilon
-from epsworth.exact.two_level import krr
+from epsworth.client.kernels import WORD, exp_below
 from epsworth.extras import later
+from epsworth.mechanisms.alias import Alias, Indices
+from epsworth.mechanisms.kernels import Kernel, require
+from epsworth.mechanisms.krr import krr
+from epsworth.mechanisms.pieces import Pieces
+from epsworth.mechanisms.rational import Exact, stated_epsilon
+from epsworth.mechanisms.words import WordSource
 from epsworth.rounding import float_above, float_below
 
 linprog, coo_array = later("scipy.optimize", "linprog"), later("scipy.sparse", "coo_array")
@@ -53,8 +54,8 @@ class RegionKernel(Kernel):
 
     Examples
     --------
-    >>> from epsworth import exact
-    >>> found = exact.region_kernel([[0.5, 0], [0, 0.5]], "1")  # two regions, equally common
+    >>> from epsworth.mechanisms import region_kernel
+    >>> found = region_kernel([[0.5, 0], [0, 0.5]], "1")  # two regions, equally common
     >>> [[round(weight / 2**64, 3) for weight in row] for row in found.rows]
     [[0.731, 0.269], [0.269, 0.731]]
     >>> found.gained <= found.bound, found.guarantee
@@ -107,7 +108,7 @@ class RegionKernel(Kernel):
     def pieces(self, i: ArrayLike) -> Pieces:
         """Return the runs of the true region's table, of one region at a time."""
         (region,) = np.atleast_1d(i).tolist()
-        first, step, drawn = of_table(self.tables[region])
+        first, step, drawn = self.tables[region].runs()
         return Pieces(first, step, np.ones_like(drawn), drawn, self.points, np.zeros(1, dtype=np.int64))
 
     @cached_property
@@ -158,7 +159,7 @@ def region_kernel(gain: ArrayLike, epsilon: Exact) -> RegionKernel:
 
     Examples
     --------
-    >>> from epsworth.exact import region_kernel
+    >>> from epsworth.mechanisms import region_kernel
     >>> kernel = region_kernel([[0.6, 0, 0], [0, 0.3, 0], [0, 0, 0.1]], "2")
     >>> round(kernel.gained, 4), round(kernel.bound, 4)  # the rarest region is never released
     (0.7927, 0.7927)
