@@ -48,11 +48,11 @@ class Alias:
     def weights(self) -> list[int]:
         """Return the weights that the table in fact draws with, read back from its entries."""
         capacity, low = 1 << (64 - self.bits), (1 << self.bits) - 1
-        found = [0] * (1 << self.bits)
+        weights = [0] * (1 << self.bits)
         for column, entry in enumerate(self.entries.tolist()):
-            found[column] += entry >> self.bits
-            found[entry & low] += capacity - (entry >> self.bits)
-        return found
+            weights[column] += entry >> self.bits
+            weights[entry & low] += capacity - (entry >> self.bits)
+        return weights
 
     def runs(self) -> tuple[Words, Words, Indices]:
         """Return the first words, the numbers of words and the outcomes of all runs, in the order of the words."""

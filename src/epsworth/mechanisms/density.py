@@ -156,14 +156,14 @@ class DensityMechanism(Mechanism):
         """Return the average density of each cell, by true value; only public ones are named in a refusal."""
         edges = self._edges
         places = edges[:-1, np.newaxis] + np.diff(edges)[:, np.newaxis] * (np.arange(INSIDE) + 0.5) / INSIDE
-        found, size = np.empty((len(x), self.cells)), max(1, BATCH // places.size)
+        averages, size = np.empty((len(x), self.cells)), max(1, BATCH // places.size)
         for start in range(0, len(x), size):
             some = x[start : start + size, np.newaxis]
             heights = self._values(places.reshape(1, -1), some)
             if not (np.isfinite(heights) & (heights >= 0)).all():
                 raise ValueError("density: some of its values are negative, infinite or none; return finite ones")
-            found[start : start + size] = heights.reshape(len(some), self.cells, INSIDE).mean(axis=2)
-        sums = found @ np.diff(edges)
+            averages[start : start + size] = heights.reshape(len(some), self.cells, INSIDE).mean(axis=2)
+        sums = averages @ np.diff(edges)
         if (np.abs(sums - 1) > OFF).any():
             at = int(np.abs(sums - 1).argmax())
             where = f" at input {x[at]:g}, where it is {sums[at]:.4g}" if public else ""
@@ -171,19 +171,19 @@ class DensityMechanism(Mechanism):
                 f"density: it does not add up to 1 over outputs from {self.ends[0]:g} to {self.ends[1]:g}{where}; "
                 "divide by what it adds up to, widen output=, or take more cells="
             )
-        return found
+        return averages
 
     def _values(self, y: Floats, x: Floats) -> Floats:
-        """Ask the density; what it cannot answer is told without the error, which may hold values."""
-        shape, found = (len(x), y.size), None
+        """Ask the density; a failure is described without its error, which may hold values."""
+        shape, answer = (len(x), y.size), None
         try:
-            found = np.asarray(self.density(y, x, self.scalar_epsilon), dtype=np.float64)
-            return np.broadcast_to(found, shape)
+            answer = np.asarray(self.density(y, x, self.scalar_epsilon), dtype=np.float64)
+            return np.broadcast_to(answer, shape)
         except Exception:
-            told = f"it returns shape {found.shape}, not {shape}" if found is not None else "it fails"
+            problem = f"it returns shape {answer.shape}, not {shape}" if answer is not None else "it fails"
         raise ValueError(
-            f"density: {told} where y is a row of {shape[1]} outputs, x a column of {shape[0]} true values and epsilon "
-            "a number; take these three as they come, and return a number for each y and x"
+            f"density: {problem} where y is a row of {shape[1]} outputs, x a column of {shape[0]} true values and "
+            "epsilon a number; take these three as they come, and return a number for each y and x"
         )
 
 

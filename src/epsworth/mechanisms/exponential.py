@@ -28,42 +28,6 @@ from epsworth.mechanisms.noise_kernels import RenewedKernel
 FINEST = 64  # T(points - 1)(rho - 1): below about one, the integer recursion stands still
 
 
-def exponential(epsilon: Fraction, points: int) -> DistanceKernel:
-    """Return the exponential mechanism with its textbook constant, which spends half of epsilon (Def. 13)."""
-    return distance_kernel("exponential", epsilon, points, epsilon / 2)
-
-
-def exponential_tight(epsilon: Fraction, points: int) -> DistanceKernel:
-    """Return the exponential mechanism, all of epsilon used."""
-    return distance_kernel("exponential_tight", epsilon, points, epsilon)
-
-
-def rho(epsilon: Fraction, points: int) -> int:
-    """Return a number below e^(epsilon/(points - 1)), in units of 2^-256."""
-    return int(exp_below(epsilon / (points - 1)) * (1 << PRECISION))
-
-
-def distance_kernel(name: str, epsilon: Fraction, points: int, used: Fraction) -> DistanceKernel:
-    """Build T from the outside inwards: T(d) = floor(rho T(d + 1)).
-
-    Rounding e^(-eps d/(points - 1)) itself would break the promise (by 6e-3 with 12 bits on 256 points).
-    """
-    step, one = rho(used, points), 1 << PRECISION
-    # the sum of T is below T(points - 1) (rho E - 1)/(rho - 1): the largest start whose signed sum fits a word
-    bound = exp_below(used)
-    weight = int(Fraction(WORD // 2 * (step - one)) / (step * bound - one))
-    if weight * (step - one) < FINEST * one:
-        raise ValueError(
-            f"epsilon {float(epsilon):g} does not fit {points} points: the steps of {name} are smaller than its "
-            "integer weights can tell apart; use fewer bits"
-        )
-    noise = [weight]
-    for _ in range(points - 1):
-        weight = step * weight >> PRECISION
-        noise.append(weight)
-    return DistanceKernel(name, epsilon, points, tuple(noise[::-1]), used)
-
-
 @dataclass(frozen=True, eq=False)
 class TwoSidedGeometric(GridLaw):
     """Mass proportional to exp(-rate |i - index|) on the k grid points: the exponential mechanism.
@@ -128,6 +92,64 @@ class TwoSidedGeometric(GridLaw):
         return np.maximum(self._moment_about_x(2) - self._moment_about_x(1) ** 2, 0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class DistanceKernel(RenewedKernel):
+    """Weights that fall by about the same factor from one distance to the next.
+
+    ``used`` is the part of epsilon that the weights in fact spend (the textbook exponential mechanism: half).
+    """
+
+    used: Fraction
+
+    def ratio(self) -> Fraction:
+        """Return e^used from below, which bounds every ratio; the largest one is T(0)/T(points - 1) at least."""
+        return exp_below(self.used)
+
+    def prove(self) -> None:
+        """Check every step of the weights against rho."""
+        step = rho(self.used, self.points)
+        falls = all(b <= a and a << PRECISION <= step * b for a, b in pairwise(self.noise))
+        require(falls, self, "a step of the weights is larger than e^(epsilon/(points - 1)), or rises")
+        require(self.noise[-1] > 0 and self.used <= self.epsilon, self, "an output has weight zero")
+        require(self.whole <= WORD, self, "the weights exceed 2^64")
+
+
+def exponential(epsilon: Fraction, points: int) -> DistanceKernel:
+    """Return the exponential mechanism with its textbook constant, which spends half of epsilon (Def. 13)."""
+    return distance_kernel("exponential", epsilon, points, epsilon / 2)
+
+
+def exponential_tight(epsilon: Fraction, points: int) -> DistanceKernel:
+    """Return the exponential mechanism, all of epsilon used."""
+    return distance_kernel("exponential_tight", epsilon, points, epsilon)
+
+
+def rho(epsilon: Fraction, points: int) -> int:
+    """Return a number below e^(epsilon/(points - 1)), in units of 2^-256."""
+    return int(exp_below(epsilon / (points - 1)) * (1 << PRECISION))
+
+
+def distance_kernel(name: str, epsilon: Fraction, points: int, used: Fraction) -> DistanceKernel:
+    """Build T from the outside inwards: T(d) = floor(rho T(d + 1)).
+
+    Rounding e^(-eps d/(points - 1)) itself would break the promise (by 6e-3 with 12 bits on 256 points).
+    """
+    step, one = rho(used, points), 1 << PRECISION
+    # the sum of T is below T(points - 1) (rho E - 1)/(rho - 1): the largest start whose signed sum fits a word
+    bound = exp_below(used)
+    weight = int(Fraction(WORD // 2 * (step - one)) / (step * bound - one))
+    if weight * (step - one) < FINEST * one:
+        raise ValueError(
+            f"epsilon {float(epsilon):g} does not fit {points} points: the steps of {name} are smaller than its "
+            "integer weights can tell apart; use fewer bits"
+        )
+    noise = [weight]
+    for _ in range(points - 1):
+        weight = step * weight >> PRECISION
+        noise.append(weight)
+    return DistanceKernel(name, epsilon, points, tuple(noise[::-1]), used)
+
+
 @dataclass(frozen=True)
 class Exponential(GridMechanism):
     """Mass proportional to exp(-(epsilon/2) |g - x|): the textbook constant, which uses only half of epsilon.
@@ -159,25 +181,3 @@ class ExponentialTight(GridMechanism):
 
     def _law(self, x: Floats) -> Law:
         return TwoSidedGeometric.around(x, self.epsilon / (self.k - 1), self.k)
-
-
-@dataclass(frozen=True, eq=False)
-class DistanceKernel(RenewedKernel):
-    """Weights that fall by about the same factor from one distance to the next.
-
-    ``used`` is the part of epsilon that the weights in fact spend (the textbook exponential mechanism: half).
-    """
-
-    used: Fraction
-
-    def ratio(self) -> Fraction:
-        """Return e^used from below, which bounds every ratio; the largest one is T(0)/T(points - 1) at least."""
-        return exp_below(self.used)
-
-    def prove(self) -> None:
-        """Check every step of the weights against rho."""
-        step = rho(self.used, self.points)
-        falls = all(b <= a and a << PRECISION <= step * b for a, b in pairwise(self.noise))
-        require(falls, self, "a step of the weights is larger than e^(epsilon/(points - 1)), or rises")
-        require(self.noise[-1] > 0 and self.used <= self.epsilon, self, "an output has weight zero")
-        require(self.whole <= WORD, self, "the weights exceed 2^64")

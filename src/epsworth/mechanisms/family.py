@@ -157,19 +157,19 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
             raise TypeError("mechanisms: a mapping holds functions of epsilon by name; write names alone as a list")
         if not all(isinstance(name, str) and name for name in mechanisms):
             raise TypeError("mechanisms: every function of epsilon needs a name, a text; name each of them")
-        found = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
+        chosen = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
     else:
         if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type) or getattr(mechanisms, "ndim", 1) != 1:
             raise TypeError(
                 f"mechanisms must be names, or a mapping from names to functions of epsilon, got {short(mechanisms)}"
             )
-        found = [family(words) for words in mechanisms]
-    names = [f.name for f in found]
-    if not found:
+        chosen = [family(words) for words in mechanisms]
+    names = [f.name for f in chosen]
+    if not chosen:
         raise ValueError(f"mechanisms is empty; choose at least one of {', '.join(MECHANISMS)}")
     if len(set(names)) < len(names):
         raise ValueError(f"mechanisms names one twice: {', '.join(names)}; list each once")
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _brought(name: str, build: Build, epsilon: float) -> Release:
@@ -194,8 +194,8 @@ def _brought(name: str, build: Build, epsilon: float) -> Release:
 
 def is_brought(release: Release) -> bool:
     """Tell a mechanism of somebody else's from those of this package."""
-    found = unwrapped(release)
-    return isinstance(found, DensityMechanism) or type(found).__module__.split(".")[0] != "epsworth"
+    mechanism = unwrapped(release)
+    return isinstance(mechanism, DensityMechanism) or type(mechanism).__module__.split(".")[0] != "epsworth"
 
 
 def unwrapped(release: Release) -> Release:

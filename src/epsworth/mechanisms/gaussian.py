@@ -46,6 +46,51 @@ FINE = 5e-5  # the share of sigma at which the search for less noise ends
 MOST_TRIALS = 60
 
 
+@dataclass(frozen=True, eq=False)
+class GaussianKernel(ClippedKernel):
+    """Clipped noise with log-concave weights; ``sigma`` on the unit scale, ``stated`` the delta asked for."""
+
+    sigma: float
+    stated: Fraction
+
+    def loss(self) -> float:
+        """Return the pure loss, rounded up: bounded by the ends; infinite where a far weight is rounded to zero."""
+        return super().loss() if min(self.noise[-2:]) > 0 else math.inf
+
+    def slack(self, bound: Fraction) -> Fraction:
+        """Return the smallest delta: outputs 0..c, as far as they favour input 0 by more than ``bound``."""
+        return max(self.gap(bound), Fraction(0))
+
+    def gap(self, bound: Fraction) -> Fraction:
+        """Return what the best such event has beyond ``bound``; negative where even output 0 has less."""
+        last, noise = self.points - 1, self.noise
+        favours = range(1, last)  # inner outputs; the ratio falls along them
+        c = bisect_left(favours, True, key=lambda y: noise[y] <= bound * noise[last - y])
+        return (self.whole - self.tail[c + 1] - bound * self.tail[last - c]) / self.whole
+
+    @property
+    def guarantee(self) -> Pure | Approximate:
+        """The pure loss where it is no more than was stated, else the stated epsilon with the delta that is kept."""
+        loss = self.loss()
+        if not self.stated or loss <= float_above(self.epsilon):
+            return Pure(loss)
+        return Approximate(float_above(self.epsilon), float_above(self.slack(exp_below(self.epsilon))))
+
+    def prove(self) -> None:
+        """Check that the weights are log-concave, the tail's continuation too, and that delta is kept."""
+        self.require_clipped()
+        t, rest = self.noise[:-1], self.noise[-1]
+        concave = all(t[d] * t[d] >= t[d - 1] * t[d + 1] for d in range(1, len(t) - 1))
+        no_gap = all(a > 0 or b == 0 for a, b in zip(t, [*t[1:], rest], strict=True))
+        require(concave and no_gap, self, "the weights are not log-concave")
+        # tails r/(1 - r) T(points - 2) with r up to the last step are those of a log-concave continuation
+        fits = len(t) < 2 or rest * (t[-2] - t[-1]) <= t[-1] * t[-1]
+        require(fits, self, "the tail is heavier than any log-concave continuation")
+        bound = exp_below(self.epsilon)
+        require(self.slack(bound) <= self.stated, self, "delta is exceeded")
+        require(bool(self.stated) or (min(t) > 0 and rest > 0 and self.ratio() <= bound), self, "epsilon is exceeded")
+
+
 def gaussian_clipped(
     epsilon: Fraction, points: int, *, delta: Fraction = STATED, calibration: Calibration = "clipped"
 ) -> GaussianKernel:
@@ -60,10 +105,10 @@ def gaussian_clipped(
     best: GaussianKernel | None = None
     sigma, low = start, 0.0
     for trial in range(MOST_TRIALS):
-        found = GaussianKernel("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, wanted)
-        change = _change(sigma, epsilon, float(wanted), float(found.gap(bound) - wanted))
-        if found.slack(bound) <= wanted:
-            best = found
+        trial_kernel = GaussianKernel("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, wanted)
+        change = _change(sigma, epsilon, float(wanted), float(trial_kernel.gap(bound) - wanted))
+        if trial_kernel.slack(bound) <= wanted:
+            best = trial_kernel
             if not tight or change > -FINE:
                 break
         else:
@@ -220,48 +265,3 @@ class GaussianClipped(Gaussian):
 
     def _law(self, x: Floats) -> Law:
         return laws.Clipped(laws.Gaussian.around(x, self.sigma))
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianKernel(ClippedKernel):
-    """Clipped noise with log-concave weights; ``sigma`` on the unit scale, ``stated`` the delta asked for."""
-
-    sigma: float
-    stated: Fraction
-
-    def loss(self) -> float:
-        """Return the pure loss, rounded up: bounded by the ends; infinite where a far weight is rounded to zero."""
-        return super().loss() if min(self.noise[-2:]) > 0 else math.inf
-
-    def slack(self, bound: Fraction) -> Fraction:
-        """Return the smallest delta: outputs 0..c, as far as they favour input 0 by more than ``bound``."""
-        return max(self.gap(bound), Fraction(0))
-
-    def gap(self, bound: Fraction) -> Fraction:
-        """Return what the best such event has beyond ``bound``; negative where even output 0 has less."""
-        last, noise = self.points - 1, self.noise
-        favours = range(1, last)  # inner outputs; the ratio falls along them
-        c = bisect_left(favours, True, key=lambda y: noise[y] <= bound * noise[last - y])
-        return (self.whole - self.tail[c + 1] - bound * self.tail[last - c]) / self.whole
-
-    @property
-    def guarantee(self) -> Pure | Approximate:
-        """The pure loss where it is no more than was stated, else the stated epsilon with the delta that is kept."""
-        loss = self.loss()
-        if not self.stated or loss <= float_above(self.epsilon):
-            return Pure(loss)
-        return Approximate(float_above(self.epsilon), float_above(self.slack(exp_below(self.epsilon))))
-
-    def prove(self) -> None:
-        """Check that the weights are log-concave, the tail's continuation too, and that delta is kept."""
-        self.require_clipped()
-        t, rest = self.noise[:-1], self.noise[-1]
-        concave = all(t[d] * t[d] >= t[d - 1] * t[d + 1] for d in range(1, len(t) - 1))
-        no_gap = all(a > 0 or b == 0 for a, b in zip(t, [*t[1:], rest], strict=True))
-        require(concave and no_gap, self, "the weights are not log-concave")
-        # tails r/(1 - r) T(points - 2) with r up to the last step are those of a log-concave continuation
-        fits = len(t) < 2 or rest * (t[-2] - t[-1]) <= t[-1] * t[-1]
-        require(fits, self, "the tail is heavier than any log-concave continuation")
-        bound = exp_below(self.epsilon)
-        require(self.slack(bound) <= self.stated, self, "delta is exceeded")
-        require(bool(self.stated) or (min(t) > 0 and rest > 0 and self.ratio() <= bound), self, "epsilon is exceeded")

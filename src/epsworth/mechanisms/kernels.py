@@ -246,11 +246,11 @@ class KernelLaw(GridLaw):
     def _moment(self, power: int, about: Floats) -> Floats:
         """Return E[(Y - about)^power], one row of masses at a time."""
         grid, outputs = np.arange(self.k) / (self.k - 1), np.arange(self.k, dtype=np.float64)
-        found = np.empty(self.shape)
+        moments = np.empty(self.shape)
         for at in np.ndindex(self.shape):
             masses = self.kernel.mass_of_range(np.broadcast_to(self.index[at], outputs.shape), outputs, outputs)
-            found[at] = masses @ (grid - about[at]) ** power
-        return found
+            moments[at] = masses @ (grid - about[at]) ** power
+        return moments
 
     def mean(self) -> Floats:
         """Return E[Y], a sum over the grid."""

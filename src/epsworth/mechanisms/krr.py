@@ -15,11 +15,6 @@ from epsworth.mechanisms.mechanism import GridMechanism
 from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
 
 
-def krr(epsilon: Fraction, points: int) -> TwoLevelKernel:
-    """Return k-ary randomised response over ``points`` values or categories: a window of one."""
-    return two_level("krr", epsilon, points, Fraction(0))
-
-
 @dataclass(frozen=True, eq=False)
 class RandomisedResponse(GridLaw):
     """e^epsilon/(k-1+e^epsilon) on the true grid point, 1/(k-1+e^epsilon) on every other (Def. 14)."""
@@ -63,6 +58,11 @@ class RandomisedResponse(GridLaw):
         away, uniform = 0.5 - self.index / (self.k - 1), self.k * self._other()
         spread = (self.k + 1) / (12 * (self.k - 1))  # variance of the uniform grid
         return np.maximum(uniform * (spread + away**2) - (uniform * away) ** 2, 0.0)
+
+
+def krr(epsilon: Fraction, points: int) -> TwoLevelKernel:
+    """Return k-ary randomised response over ``points`` values or categories: a window of one."""
+    return two_level("krr", epsilon, points, Fraction(0))
 
 
 @dataclass(frozen=True)

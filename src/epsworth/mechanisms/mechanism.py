@@ -116,11 +116,11 @@ class Mechanism(ABC):
 def _numbers(field: str, given: ArrayLike) -> Floats:
     """Return a number, or an array of them; all else is refused by its kind alone, for it may be private."""
     try:
-        found = np.asarray(given)
-        if found.dtype.kind not in "OUSb":
-            return as_floats(found)
-        plain = {type(value) for value in np.asarray(given, dtype=object).flat}
-        if not plain & {str, bytes, bool, np.bool_, np.str_}:
+        values = np.asarray(given)
+        if values.dtype.kind not in "OUSb":
+            return as_floats(values)
+        kinds = {type(one) for one in np.asarray(given, dtype=object).flat}
+        if not kinds & {str, bytes, bool, np.bool_, np.str_}:
             return as_floats(given)
     except (TypeError, ValueError):
         pass

@@ -24,45 +24,6 @@ from epsworth.mechanisms.noise_kernels import RenewedKernel
 SPARE = 1 << 20  # of 2^64, for what rounding weights up adds
 
 
-def pb_grr(
-    epsilon: Fraction, points: int, theta: Fraction = Fraction(1, 20), share: Fraction = Fraction(1, 2)
-) -> NeighbourKernel:
-    """Return PB-GRR: neighbours are the points within ``theta``; ``share`` of epsilon tells truth from neighbours.
-
-    N = T e^(-share epsilon), up to rounding, and F is the smallest integer whose ratio is below e^epsilon.
-    """
-    reach = min(int(theta * (points - 1) * (1 + Fraction(1, 10**12))), (points - 2) // 2)
-    relative, bound = exp_below(share * epsilon), exp_below(epsilon)
-
-    def noise(truth: int) -> tuple[int, ...]:
-        near = -int(-truth // relative)
-        far = _least(truth, near, bound, points, reach)
-        return (truth, *[near] * reach, *[far] * (points - 1 - reach))
-
-    trial = noise(WORD >> 4)
-    found = noise(trial[0] * (WORD - SPARE) // (2 * sum(trial) - trial[0]))  # all signed noise fits a word
-    if found[-1] >= found[0]:
-        raise ValueError(
-            f"epsilon {float(epsilon):g} is too small for {points} points: the weights of pb_grr would all be equal; "
-            "use fewer bits or a larger epsilon"
-        )
-    return NeighbourKernel("pb_grr", epsilon, points, found, reach)
-
-
-def _least(truth: int, near: int, bound: Fraction, points: int, reach: int) -> int:
-    """Return the smallest F that keeps the ratio at ``bound``: the ratio falls in F."""
-    low, high = 0, near
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _ratio(truth, near, middle, points, reach) <= bound else (middle, high)
-    return high
-
-
-def _ratio(truth: int, near: int, far: int, points: int, reach: int) -> Fraction:
-    middle, end = (truth + n * near + (points - 1 - n) * far for n in (2 * reach, reach))
-    return Fraction(truth * middle, far * end)
-
-
 @dataclass(frozen=True, eq=False)
 class WindowResponse(GridLaw):
     """Weight 1 on the true grid point, ``near`` on others at most ``reach`` away, ``far`` on the rest.
@@ -132,6 +93,66 @@ class WindowResponse(GridLaw):
         return np.maximum(second - first**2, 0.0) / (self.k - 1) ** 2
 
 
+@dataclass(frozen=True, eq=False)
+class NeighbourKernel(RenewedKernel):
+    """Weights ``noise[0] >= noise[1] = .. = noise[reach] >= noise[reach + 1] = ..``."""
+
+    reach: int
+
+    def ratio(self) -> Fraction:
+        """Return (T / F) (W_middle / W_end), exactly the largest ratio."""
+        return _ratio(self.noise[0], self.noise[self.reach and 1], self.noise[-1], self.points, self.reach)
+
+    def prove(self) -> None:
+        """Check the window, the order of the weights and the ratio."""
+        truth, near, far = self.noise[0], self.noise[self.reach and 1], self.noise[-1]
+        require(2 * self.reach + 2 <= self.points, self, "the window must leave room for a point beyond both ends'")
+        three = (truth, *[near] * self.reach, *[far] * (self.points - 1 - self.reach))
+        require(self.noise == three, self, "weights must be those of the truth, its neighbours and the others")
+        require(truth >= near >= far >= 1, self, "weights must not rise with the distance")
+        require(self.whole <= WORD, self, "the weights exceed 2^64")
+        require(self.ratio() <= exp_below(self.epsilon), self, "the largest ratio exceeds e^epsilon")
+
+
+def pb_grr(
+    epsilon: Fraction, points: int, theta: Fraction = Fraction(1, 20), share: Fraction = Fraction(1, 2)
+) -> NeighbourKernel:
+    """Return PB-GRR: neighbours are the points within ``theta``; ``share`` of epsilon tells truth from neighbours.
+
+    N = T e^(-share epsilon), up to rounding, and F is the smallest integer whose ratio is below e^epsilon.
+    """
+    reach = min(int(theta * (points - 1) * (1 + Fraction(1, 10**12))), (points - 2) // 2)
+    relative, bound = exp_below(share * epsilon), exp_below(epsilon)
+
+    def noise(truth: int) -> tuple[int, ...]:
+        near = -int(-truth // relative)
+        far = _least(truth, near, bound, points, reach)
+        return (truth, *[near] * reach, *[far] * (points - 1 - reach))
+
+    trial = noise(WORD >> 4)
+    weights = noise(trial[0] * (WORD - SPARE) // (2 * sum(trial) - trial[0]))  # all signed noise fits a word
+    if weights[-1] >= weights[0]:
+        raise ValueError(
+            f"epsilon {float(epsilon):g} is too small for {points} points: the weights of pb_grr would all be equal; "
+            "use fewer bits or a larger epsilon"
+        )
+    return NeighbourKernel("pb_grr", epsilon, points, weights, reach)
+
+
+def _least(truth: int, near: int, bound: Fraction, points: int, reach: int) -> int:
+    """Return the smallest F that keeps the ratio at ``bound``: the ratio falls in F."""
+    low, high = 0, near
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _ratio(truth, near, middle, points, reach) <= bound else (middle, high)
+    return high
+
+
+def _ratio(truth: int, near: int, far: int, points: int, reach: int) -> Fraction:
+    middle, end = (truth + n * near + (points - 1 - n) * far for n in (2 * reach, reach))
+    return Fraction(truth * middle, far * end)
+
+
 @dataclass(frozen=True)
 class PBGRR(GridMechanism):
     """Randomised response that prefers grid points within ``theta`` of the true one.
@@ -180,24 +201,3 @@ class PBGRR(GridMechanism):
     def _law(self, x: Floats) -> Law:
         near, far = self.weights()
         return WindowResponse.around(x, near, far, self.k, self.reach)
-
-
-@dataclass(frozen=True, eq=False)
-class NeighbourKernel(RenewedKernel):
-    """Weights ``noise[0] >= noise[1] = .. = noise[reach] >= noise[reach + 1] = ..``."""
-
-    reach: int
-
-    def ratio(self) -> Fraction:
-        """Return (T / F) (W_middle / W_end), exactly the largest ratio."""
-        return _ratio(self.noise[0], self.noise[self.reach and 1], self.noise[-1], self.points, self.reach)
-
-    def prove(self) -> None:
-        """Check the window, the order of the weights and the ratio."""
-        truth, near, far = self.noise[0], self.noise[self.reach and 1], self.noise[-1]
-        require(2 * self.reach + 2 <= self.points, self, "the window must leave room for a point beyond both ends'")
-        three = (truth, *[near] * self.reach, *[far] * (self.points - 1 - self.reach))
-        require(self.noise == three, self, "weights must be those of the truth, its neighbours and the others")
-        require(truth >= near >= far >= 1, self, "weights must not rise with the distance")
-        require(self.whole <= WORD, self, "the weights exceed 2^64")
-        require(self.ratio() <= exp_below(self.epsilon), self, "the largest ratio exceeds e^epsilon")

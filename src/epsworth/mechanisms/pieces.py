@@ -59,10 +59,10 @@ class Pieces:
 
     def settled(self, reached: Indices, shift: Indices) -> Indices:
         """Return outputs from places before the shift; -1 for rejected words."""
-        found, last = reached + shift, self.points - 1
+        outputs, last = reached + shift, self.points - 1
         if self.beyond == "clipped":
-            return np.where(reached == self.points, -1, np.clip(found, 0, last))
-        return np.where((reached == self.points) | (found < 0) | (found > last), -1, found)
+            return np.where(reached == self.points, -1, np.clip(outputs, 0, last))
+        return np.where((reached == self.points) | (outputs < 0) | (outputs > last), -1, outputs)
 
     def follow(self, words: Words) -> Indices:
         """Return what words lead to, shape ``(inputs, words)``."""
@@ -70,12 +70,12 @@ class Pieces:
             run = np.searchsorted(self.first, words, side="right") - 1
             reached = self.output[run] + ((words - self.first[run]) // self.step[run]).astype(np.int64)
             return self.settled(reached, self.shift[:, np.newaxis])
-        found = np.full(words.shape, self.points, dtype=np.int64)
+        outputs = np.full(words.shape, self.points, dtype=np.int64)
         for first, step, count, output in zip(self.first, self.step, self.count, self.output, strict=True):
             at = (words - first[:, np.newaxis]) // step[:, np.newaxis]
             inside = (words >= first[:, np.newaxis]) & (at < count.astype(np.uint64)[:, np.newaxis])
-            np.copyto(found, output[:, np.newaxis] + at.astype(np.int64), where=inside)
-        return self.settled(found, self.shift[:, np.newaxis])
+            np.copyto(outputs, output[:, np.newaxis] + at.astype(np.int64), where=inside)
+        return self.settled(outputs, self.shift[:, np.newaxis])
 
     def whole(self) -> bool:
         """Tell whether the runs of every input follow each other without a gap, from word 0 to the last."""

@@ -116,15 +116,15 @@ def _proven(name: str, epsilon: Fraction, points: int, options: tuple[tuple[str,
 
 
 def _inside(name: str, value: Exact) -> Fraction:
-    if (found := stated(value, name)) >= 1:
+    if (number := stated(value, name)) >= 1:
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}")
-    return found
+    return number
 
 
 def _fraction(name: str, value: Exact) -> Fraction:
-    if (found := Fraction(0) if value == 0 else stated(value, name)) > 1:
+    if (number := Fraction(0) if value == 0 else stated(value, name)) > 1:
         raise ValueError(f"{name} must lie in [0, 1], got {value!r}")
-    return found
+    return number
 
 
 def _calibration(name: str, value: object) -> object:
