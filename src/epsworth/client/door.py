@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from epsworth.client.grids import PLAIN, codes, ends, natural, place
-from epsworth.client.kernels import MOST_POINTS, SHARES, WINDOWS, WORD, TwoLevel, stated
+from epsworth.client.kernels import MOST_BITS, MOST_POINTS, SHARES, WINDOWS, WORD, TwoLevel, stated
 from epsworth.client.reading import DIGEST, EPSILON, FORMAT, fingerprint, number, read, table, texts, whole
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
@@ -263,7 +263,7 @@ class _Feature:
 
     def _read_range(self, where: str, entry: dict[str, Any], points: int) -> None:
         self.lower, self.upper = ends(where, entry)
-        if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, 16) != points:
+        if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, MOST_BITS) != points:
             raise ValueError(f"{where}.points: must be 2^bits; write the policy anew")
         if "quantise" in entry:
             self.quantise = whole(f"{where}.quantise", entry["quantise"], 2, 1 << 53)

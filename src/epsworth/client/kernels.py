@@ -12,7 +12,8 @@ from fractions import Fraction
 PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 WORD = 1 << 64
 EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
-MOST_POINTS = 1 << 16
+MOST_BITS = 16
+MOST_POINTS = 1 << MOST_BITS
 WINDOWS = ("snapped", "sliding")
 
 

@@ -1,6 +1,7 @@
-"""Discrete Gaussian noise, clipped to the grid: an exact (epsilon, delta) promise, and the pure loss beside it.
+"""Gaussian noise, on the real line or clipped to the range.
 
-The weights are made log-concave.  Then the likelihood ratio of any two inputs is monotone in the output, clipping
+The kernel is discrete Gaussian noise, clipped: an exact (epsilon, delta) promise, and a pure loss.  Its weights are
+made log-concave.  Then the likelihood ratio of any two inputs is monotone in the output, clipping
 keeps it so, the two ends of the grid are the worst pair of inputs for every epsilon, and delta(epsilon) is the
 largest of Pr[Y_0 <= c] - e^epsilon Pr[Y_last <= c]: a number of order ``points`` integers, not an integral.
 """
@@ -37,7 +38,7 @@ from epsworth.mechanisms.rational import stated
 from epsworth.rounding import float_above
 
 ndtr = later("scipy.special", "ndtr")
-DELTA = 1e-5
+DELTA = 1e-5  # by default
 STATED = stated(DELTA, "delta")
 BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
 WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve

@@ -1,4 +1,4 @@
-"""The one table of mechanisms, and the door to their integer kernels."""
+"""The one table of mechanisms, and their integer kernels by name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, get_args
 
+from epsworth.client.kernels import MOST_BITS, MOST_POINTS
 from epsworth.mechanisms.boosted_laplace import BoostedLaplace
 from epsworth.mechanisms.calibration import Calibration
 from epsworth.mechanisms.duchi import Duchi, Hybrid
@@ -24,8 +25,6 @@ from epsworth.mechanisms.rational import Exact, stated, stated_epsilon
 from epsworth.mechanisms.square_wave import SW, SWAffine
 from epsworth.mechanisms.staircase import Staircase
 from epsworth.numerals import whole
-
-MOST_BITS = 16
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "laplace": Laplace,
@@ -134,7 +133,7 @@ def _calibration(name: str, value: object) -> object:
 
 
 _READ: dict[str, Callable[[str, Any], Any]] = {
-    "k": lambda name, value: whole(name, value, least=2, most=1 << MOST_BITS),
+    "k": lambda name, value: whole(name, value, least=2, most=MOST_POINTS),
     "delta": _inside,
     "gamma": _inside,
     "theta": _fraction,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from epsworth.client.kernels import MOST_BITS
 from epsworth.guarantees import Guarantee
-from epsworth.mechanisms.table import MOST_BITS
 from epsworth.numerals import EXACT, plain
 from epsworth.release.passed import ENTRIES, Pass
 from epsworth.release.rules import BITS, Rule, Sampling
