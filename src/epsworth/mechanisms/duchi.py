@@ -17,8 +17,8 @@ from epsworth.mechanisms.law import Law, broadcast
 from epsworth.mechanisms.laws import TwoLevel, WithEnds
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.mechanisms.pieces import Pieces, few
-from epsworth.mechanisms.piecewise import piecewise_shape, pm_affine
-from epsworth.mechanisms.two_level import TwoLevelKernel
+from epsworth.mechanisms.piecewise import piecewise_shape
+from epsworth.mechanisms.two_level import TwoLevelKernel, window_kernel
 from epsworth.mechanisms.words import Words, WordSource
 
 HYBRID_FROM = Fraction(
@@ -148,9 +148,8 @@ def hybrid(epsilon: Fraction, points: int) -> HybridKernel:
     unlike in the paper, where each is first scaled to be unbiased on its own.
     """
     share = 1 - 1 / exp_below(epsilon / 2) if epsilon > HYBRID_FROM else Fraction(0)
-    return HybridKernel(
-        "hybrid", epsilon, points, pm_affine(epsilon, points), duchi(epsilon, points), int(share * WORD)
-    )
+    first, second = window_kernel("pm_affine", epsilon, points), duchi(epsilon, points)
+    return HybridKernel("hybrid", epsilon, points, first, second, int(share * WORD))
 
 
 def _mixture(x: Floats, epsilon: Floats, share: Floats | float) -> WithEnds:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.mechanisms.law import GridLaw, Law, broadcast, nearest_index
 from epsworth.mechanisms.mechanism import GridMechanism
-from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
+from epsworth.mechanisms.two_level import TwoLevelKernel, window_kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class RandomisedResponse(GridLaw):
 
 def krr(epsilon: Fraction, points: int) -> TwoLevelKernel:
     """Return k-ary randomised response over ``points`` values or categories: a window of one."""
-    return two_level("krr", epsilon, points, Fraction(0))
+    return window_kernel("krr", epsilon, points)
 
 
 @dataclass(frozen=True)

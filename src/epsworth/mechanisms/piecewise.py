@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.client.kernels import piecewise_width
 from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.laws import TwoLevel
 from epsworth.mechanisms.mechanism import Mechanism, Output
-from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
-
-
-def pm(epsilon: Fraction, points: int) -> TwoLevelKernel:
-    """Return the piecewise mechanism; Def. 11 coincides with the optimal one of Zheng, Mishra & Hu 2025."""
-    return two_level("pm", epsilon, points, piecewise_width(epsilon))
-
-
-def pm_affine(epsilon: Fraction, points: int) -> TwoLevelKernel:
-    """Return the piecewise mechanism whose window moves linearly: Wang et al. 2019, mapped to [0, 1]."""
-    return two_level("pm_affine", epsilon, points, piecewise_width(epsilon), affine=True)
+from epsworth.mechanisms.two_level import window_kernel
 
 
 def piecewise_shape(epsilon: Floats) -> tuple[Floats, Floats]:
@@ -42,7 +31,7 @@ class PM(Mechanism):
     title: ClassVar[str] = "Piecewise"
     reference: ClassVar[str] = "Zheng & Hu 2025, Def. 11; Zheng, Mishra & Hu 2025"
     output: ClassVar[Output] = "[0, 1]"
-    integers = staticmethod(pm)
+    integers = staticmethod(partial(window_kernel, "pm"))
 
     def _law(self, x: Floats) -> Law:
         return TwoLevel.around(x, *piecewise_shape(as_floats(self.epsilon)))
@@ -55,7 +44,7 @@ class PMAffine(Mechanism):
     title: ClassVar[str] = "Piecewise, affine"
     reference: ClassVar[str] = "Wang et al. 2019, mapped from [-1, 1]"
     output: ClassVar[Output] = "[0, 1]"
-    integers = staticmethod(pm_affine)
+    integers = staticmethod(partial(window_kernel, "pm_affine"))
 
     def _law(self, x: Floats) -> Law:
         return TwoLevel.sliding(x, *piecewise_shape(as_floats(self.epsilon)))

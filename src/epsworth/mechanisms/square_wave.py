@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.client.kernels import square_wave_width
 from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.laws import TwoLevel
 from epsworth.mechanisms.mechanism import Mechanism, Output
-from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
-
-
-def sw(epsilon: Fraction, points: int) -> TwoLevelKernel:
-    """Return the square wave mechanism (Def. 12)."""
-    return two_level("sw", epsilon, points, square_wave_width(epsilon))
-
-
-def sw_affine(epsilon: Fraction, points: int) -> TwoLevelKernel:
-    """Return the square wave mechanism whose window moves linearly: Li et al. 2020, mapped to [0, 1]."""
-    return two_level("sw_affine", epsilon, points, square_wave_width(epsilon), affine=True)
+from epsworth.mechanisms.two_level import window_kernel
 
 
 def square_wave_shape(epsilon: Floats) -> tuple[Floats, Floats]:
@@ -52,7 +41,7 @@ class SW(Mechanism):
     title: ClassVar[str] = "Square wave"
     reference: ClassVar[str] = "Zheng & Hu 2025, Def. 12; Li et al. 2020"
     output: ClassVar[Output] = "[0, 1]"
-    integers = staticmethod(sw)
+    integers = staticmethod(partial(window_kernel, "sw"))
 
     def _law(self, x: Floats) -> Law:
         return TwoLevel.around(x, *square_wave_shape(as_floats(self.epsilon)))
@@ -65,7 +54,7 @@ class SWAffine(Mechanism):
     title: ClassVar[str] = "Square wave, affine"
     reference: ClassVar[str] = "Li et al. 2020"
     output: ClassVar[Output] = "[0, 1]"
-    integers = staticmethod(sw_affine)
+    integers = staticmethod(partial(window_kernel, "sw_affine"))
 
     def _law(self, x: Floats) -> Law:
         return TwoLevel.sliding(x, *square_wave_shape(as_floats(self.epsilon)))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.client.kernels import WORD, exp_below, levels
+from epsworth.client.kernels import SHARES, WORD, exp_below, levels
 from epsworth.mechanisms.alias import Indices
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.pieces import Pieces, few
@@ -93,6 +93,12 @@ class TwoLevelKernel(Kernel):
         within = np.minimum(high, left + self.width - 1) - np.maximum(low, left) + 1
         everywhere, extra = float(Fraction(self.low, WORD)), float(Fraction(self.high - self.low, WORD))
         return np.asarray(everywhere * (high - low + 1) + extra * np.maximum(within, 0.0))
+
+
+def window_kernel(name: str, epsilon: Fraction, points: int) -> TwoLevelKernel:
+    """Build the kernel of a mechanism whose window the client defines (`SHARES`)."""
+    share, affine = SHARES[name]
+    return two_level(name, epsilon, points, share(epsilon), affine=affine)
 
 
 def two_level(name: str, epsilon: Fraction, points: int, share: Fraction, *, affine: bool = False) -> TwoLevelKernel:
