@@ -53,7 +53,7 @@ def script(model, table, ranges, epsilons, half) -> list[float]:
         copies = table.iloc[picked].copy()
         for name, (lower, upper) in ranges.items():
             unit = (copies[name].to_numpy(dtype=float) - lower) / (upper - lower)
-            noisy = ew.FAMILIES[NAME](epsilon / len(ranges)).law(unit).from_uniform(rng.random(draws))
+            noisy = ew.MECHANISMS[NAME](epsilon / len(ranges)).law(unit).from_uniform(rng.random(draws))
             copies[name] = lower + (upper - lower) * noisy
         averages.append(float((model.predict(copies) == labels[picked]).mean()))
     return averages

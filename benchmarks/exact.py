@@ -72,9 +72,9 @@ def _regions(clock: Clock) -> Row:
     def plain() -> object:
         return linprog(-gain.ravel(), A_ub=ratios, A_eq=sums, **bounds)
 
-    found = clock.race(lambda: ew.exact.region_kernel(gain, 1), plain, runs=3)
+    found = clock.race(lambda: ew.mechanisms.region_kernel(gain, 1), plain, runs=3)
     many = clock.size(64, 8)
-    large = seconds(lambda: ew.exact.region_kernel(rng.random((many, many)), 1))
+    large = seconds(lambda: ew.mechanisms.region_kernel(rng.random((many, many)), 1))
     note = f"{_both(found)}; {many} regions {shown(large)}"
     return Row(f"kernel between {k} regions, any gain", "the plain program, unproven", found.ratio, 0.1, note)
 
@@ -125,7 +125,7 @@ def _against_sampling(clock: Clock, what: str, model, X: np.ndarray, bar: float,
 def _empirical(model, record: np.ndarray, sensitive: list[int]) -> Callable[[], float]:
     def point() -> float:
         copies = np.repeat(record, DRAWS, axis=0)
-        law = ew.FAMILIES["pm"](2.0).law(record[0, sensitive])
+        law = ew.MECHANISMS["pm"](2.0).law(record[0, sensitive])
         copies[:, sensitive] = law.sample(DRAWS, np.random.default_rng(0))
         return float((model.predict(copies) == model.predict(record)).mean())
 

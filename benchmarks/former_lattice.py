@@ -9,7 +9,8 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
-from epsworth.laws import Law, TwoLevel
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import TwoLevel
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.sums import FIRST_STEPS, MOST_STEPS, bracket

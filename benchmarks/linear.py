@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import former_lattice
 from benchmarks.timing import Clock, Row, shown
-from epsworth import FAMILIES
+from epsworth import MECHANISMS
 from epsworth.utility.engines.sums import at_most
 
 EPSILONS = np.array([0.5, 1.0, 2.0, 4.0])
@@ -24,7 +24,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     for name, s in (("pm", 5), ("pm", 30), ("sw", 30), ("laplace_clipped", 30), ("bounded_laplace", 30), ("duchi", 30)):
         count = clock.size(s, 4)
         weights, x = rng.normal(size=count), rng.random(count)
-        laws = [FAMILIES[name](EPSILONS).law(v) for v in x]
+        laws = [MECHANISMS[name](EPSILONS).law(v) for v in x]
         threshold = float(weights @ rng.random(count))
         asked = clock.size(1, 50) / 1000
 
@@ -37,7 +37,7 @@ def rows(clock: Clock) -> Iterator[Row]:
         found = clock.race(ours, former, per=(len(EPSILONS), len(EPSILONS)), runs=3)
         note = f"{shown(found.ours)} / {shown(found.theirs)} a point, {count} features"
         yield Row(f"{name}, {count} features, width {asked:g}", "former lattice", found.ratio, 1.0, note)
-        hard = [FAMILIES[name](EPSILONS[2:]).law(v) for v in x]
+        hard = [MECHANISMS[name](EPSILONS[2:]).law(v) for v in x]
 
         def close(laws=hard, weights=weights, threshold=threshold):
             return at_most(laws, weights, threshold, 0.0, 1e-6)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.timing import Clock, Row, shown
-from epsworth import FAMILIES
+from epsworth import MECHANISMS
 
 DRAWS = 2_000
 BAR = 1 / 500
@@ -18,7 +18,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     pairs = clock.size(100_000, 1_000)
     epsilons, x = np.linspace(0.5, 8, 100), rng.random((pairs // 100, 2))
-    for name, kind in FAMILIES.items():
+    for name, kind in MECHANISMS.items():
         mechanisms, law = [kind(epsilon) for epsilon in epsilons], kind(4.0).law(x[0])
 
         def closed(mechanisms=mechanisms):

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.timing import Clock, Race, Row, shown
-from epsworth import FAMILIES, exact
+from epsworth import MECHANISMS, mechanisms
 
 EPSILON = 1.0
 WORDS, OTHERS = {"krr": 8.0, "pm": 22.0, "sw": 22.0}, 83.0  # words of the key stream that a value may cost
@@ -27,12 +27,12 @@ def rows(clock: Clock) -> Iterator[Row]:
     """Yield the time per released value over the bare key stream's, floating-point draws', and each peer's."""
     rng = np.random.default_rng(0)
     values = clock.size(1 << 20, 1 << 12)
-    kernels = {name: exact.kernel(name, EPSILON, bits=clock.size(16, 8)) for name in exact.KERNELS}
+    kernels = {name: mechanisms.kernel(name, EPSILON, bits=clock.size(16, 8)) for name in mechanisms.KERNELS}
     draws = {name: partial(k.draw, rng.integers(0, k.points, values)) for name, k in kernels.items()}
     for name, draw in draws.items():
         found = clock.race(draw, lambda: words(values), per=(values, values), runs=5)
         yield Row(f"released value: {name}", "a word of AES-CTR", found.ratio, WORDS.get(name, OTHERS), both(found))
-        law = FAMILIES[name](EPSILON).law(rng.random(values))
+        law = MECHANISMS[name](EPSILON).law(rng.random(values))
         found = clock.race(draw, lambda law=law: law.sample((), rng), per=(values, values), runs=5)
         yield Row(f"released value: {name}", "a float draw for analysis", found.ratio, ANALYSIS, both(found))
     for library, sampler in PEERS.items():

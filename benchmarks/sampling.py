@@ -53,7 +53,7 @@ def _against_the_loop(clock: Clock, title: str, model, record: np.ndarray, epsil
         for name in MECHANISMS:
             for epsilon in epsilons:
                 copies = np.repeat(record, DRAWS, axis=0)
-                copies[:, :2] = ew.FAMILIES[name](epsilon).law(record[0, :2]).sample(DRAWS, rng)
+                copies[:, :2] = ew.MECHANISMS[name](epsilon).law(record[0, :2]).sample(DRAWS, rng)
                 (model.predict(copies) == model.predict(record)).mean()
 
     bounded()

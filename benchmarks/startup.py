@@ -32,7 +32,7 @@ def _rows(clock: Clock, compiled: str) -> Iterator[Row]:
     def python(code: str):
         return run(sys.executable, "-c", code)
 
-    main_names = "import epsworth as ew; ew.stability, ew.FAMILIES, ew.recommend"
+    main_names = "import epsworth as ew; ew.stability, ew.MECHANISMS, ew.recommend"
     script = Path(sys.executable).with_name("epsworth")
     for what, ours, than, bar in (
         ("import epsworth", python("import epsworth"), SCIENTIFIC, 1.3),

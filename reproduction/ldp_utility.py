@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from epsworth.guarantees import Approximate, Probabilistic, compose
-from epsworth.mechanisms import FAMILIES, KRR, PM, Gaussian, Laplace, gaussian_sigma
+from epsworth.mechanisms import KRR, MECHANISMS, PM, Gaussian, Laplace, gaussian_sigma
 from reproduction.items import Item, Outcome, Setting, judged
 
 
@@ -126,7 +126,7 @@ def tail_bound(setting: Setting) -> Outcome:
 def table_1(setting: Setting) -> Outcome:
     """Look for the mechanisms of Table 1 among ours."""
     listed = ("laplace", "gaussian", "pm", "sw", "exponential", "krr")
-    lacking = [name for name in listed if name not in FAMILIES]
+    lacking = [name for name in listed if name not in MECHANISMS]
     theorem = Gaussian(2.0, 0.1, "theorem4")
     return Outcome(
         judged(not lacking and theorem.guarantee.notion == "probabilistic"),

@@ -205,13 +205,13 @@ def test_types_are_trusted_by_name(cli):
 
 
 def test_mechanisms_lists_every_family(cli):
-    from epsworth import FAMILIES
+    from epsworth import MECHANISMS
 
     code, out, err = cli("mechanisms", "--json", "m.json", "-m", "all", "-m", "pm:indicator=0.1")
     assert (code, err) == (0, "")
-    assert all(name in out for name in FAMILIES)
+    assert all(name in out for name in MECHANISMS)
     rows = json.loads(Path("m.json").read_text())["mechanisms"]
-    assert [row["mechanism"] for row in rows] == [*FAMILIES, "pm:indicator=0.1"]
+    assert [row["mechanism"] for row in rows] == [*MECHANISMS, "pm:indicator=0.1"]
     assert rows[-1]["tight_epsilon"] == [None] * 4
 
 

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 import epsworth as ew
 from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
-from epsworth.mechanisms import FAMILIES, PM, GaussianClipped, Laplace, PrivacyIndicator, gaussian_sigma, hockey_stick
+from epsworth.mechanisms import MECHANISMS, PM, GaussianClipped, Laplace, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.mechanisms.record import record_release
 from epsworth.space import Feature
 
@@ -77,12 +77,12 @@ def test_ceiling_refuses_nonsense(bad):
         ceiling(*bad)
 
 
-@pytest.mark.parametrize("name", [n for n, kind in FAMILIES.items() if n not in ("gaussian", "gaussian_clipped")])
+@pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if n not in ("gaussian", "gaussian_clipped")])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 def test_the_ceiling_is_never_exceeded(name, epsilon):
     """Exact stability at every input of a threshold and a three-label classifier (property test 10)."""
     x = np.linspace(0, 1, 401)
-    law = FAMILIES[name](epsilon).law(x)
+    law = MECHANISMS[name](epsilon).law(x)
     for cuts in ([0.37], [0.2, 0.71]):
         marks = np.array([-np.inf, *cuts, np.inf])
         label = np.searchsorted(cuts, x, side="left")  # x <= cut goes left
@@ -135,7 +135,7 @@ def test_the_pure_calibration_is_the_least_clipped_noise_that_keeps_epsilon(epsi
     if epsilon == 1:
         assert float(mechanism.sigma) == pytest.approx(1.110, abs=1e-3)
     with pytest.raises(ValueError, match="use gaussian_clipped"):
-        FAMILIES["gaussian"](epsilon, calibration="pure")
+        MECHANISMS["gaussian"](epsilon, calibration="pure")
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 4.0, 20.0])
@@ -161,11 +161,11 @@ def test_clipped_gaussian_noise_is_the_least_that_keeps_epsilon_and_delta(epsilo
 
 def test_gaussian_options_are_checked():
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1, got 0"):
-        FAMILIES["gaussian"](1.0, delta=0)
+        MECHANISMS["gaussian"](1.0, delta=0)
     with pytest.raises(
         ValueError, match="calibration must be one of 'analytic', 'exact_tail', 'theorem4', 'pure', got 'x'"
     ):
-        FAMILIES["gaussian"](1.0, calibration="x")
+        MECHANISMS["gaussian"](1.0, calibration="x")
 
 
 @pytest.mark.parametrize(
@@ -194,14 +194,14 @@ def test_the_indicator_tosses_one_coin_for_the_record():
 
 def test_indicator_loses_more_where_the_raw_value_meets_an_atom():
     assert PrivacyIndicator(Laplace(1.0), 0.1).loss_exceeds() == pytest.approx(0.1)
-    clipped = PrivacyIndicator(FAMILIES["laplace_clipped"](1.0), 0.1)
+    clipped = PrivacyIndicator(MECHANISMS["laplace_clipped"](1.0), 0.1)
     assert clipped.loss_exceeds() == pytest.approx(0.1 + 0.9 * 0.5)
     assert "raw record" in clipped.cost
 
 
 def test_categorical_features_get_randomised_response_and_grids_are_honoured():
     features = (Feature("age", 0, 100), Feature("sex", categories=("f", "m")), Feature("rank", 0, 10, points=11))
-    release = record_release(ew.FAMILIES["exponential_tight"](1.5), features)
+    release = record_release(ew.MECHANISMS["exponential_tight"](1.5), features)
     age, sex, rank = release.mechanisms
     assert (age.k, sex.k, rank.k) == (101, 2, 11)
     assert type(sex).__name__ == "KRR"

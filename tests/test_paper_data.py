@@ -45,7 +45,7 @@ def test_logistic_regression_on_the_papers_record(paper_data, file, target, sens
     x = record[sensitive[0]][0]
     for m, name in enumerate(MECHANISMS):
         for e, epsilon in enumerate(EPSILONS):
-            law = ew.FAMILIES[name](epsilon).law(x)
+            law = ew.MECHANISMS[name](epsilon).law(x)
             assert curves.upper[m, e, 0] >= law.mass(*sure)
             assert curves.lower[m, e, 0] <= law.mass(*possible)
 

@@ -1,7 +1,7 @@
 """What is an epsilon worth? Which privacy mechanism, at which epsilon, keeps a classifier useful.
 
 >>> import epsworth as ew
->>> sorted(ew.FAMILIES)[:3]
+>>> sorted(ew.MECHANISMS)[:3]
 ['boosted_laplace', 'bounded_laplace', 'duchi']
 
 Names are loaded on first use, so ``import epsworth`` costs next to nothing.
@@ -15,8 +15,8 @@ TYPE_CHECKING = False  # typing alone would take longer to import than all the r
 if TYPE_CHECKING:
     from epsworth import client as client
     from epsworth import coverage as coverage
-    from epsworth import exact as exact
     from epsworth import learner as learner
+    from epsworth import mechanisms as mechanisms
     from epsworth import noise as noise
     from epsworth import pac as pac
     from epsworth import release as release
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
-    from epsworth.mechanisms import FAMILIES, Mechanism, PrivacyIndicator, density_mechanism, gaussian_sigma
+    from epsworth.mechanisms import MECHANISMS, Mechanism, PrivacyIndicator, density_mechanism, gaussian_sigma
     from epsworth.release import Policy, Receipt, perturb, perturb_file, perturb_files
     from epsworth.release.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
@@ -66,7 +66,7 @@ _HOMES = {
     "ceiling": "guarantees",
     "compose": "guarantees",
     "epsilon_needed": "guarantees",
-    "FAMILIES": "mechanisms",
+    "MECHANISMS": "mechanisms",
     "Mechanism": "mechanisms",
     "PrivacyIndicator": "mechanisms",
     "density_mechanism": "mechanisms",
@@ -97,7 +97,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "FAMILIES",
+    "MECHANISMS",
     "Approximate",
     "Bounds",
     "Classifier",
@@ -152,13 +152,13 @@ __all__ = [
 _PARTS = (
     "client",
     "coverage",
-    "exact",
     "learner",
+    "mechanisms",
     "noise",
     "pac",
     "release",
     "reports",
-)  # reached as attributes: epsworth.exact.kernel(...)
+)  # reached as attributes: epsworth.mechanisms.kernel(...)
 
 
 def __getattr__(name: str) -> object:

@@ -94,8 +94,8 @@ class Approximate:
 
     Examples
     --------
-    >>> from epsworth import FAMILIES, Approximate, Probabilistic, compose
-    >>> print(FAMILIES["gaussian"](2.0).guarantee)
+    >>> from epsworth import MECHANISMS, Approximate, Probabilistic, compose
+    >>> print(MECHANISMS["gaussian"](2.0).guarantee)
     approximate LDP, epsilon 2, delta 0.00001 per feature
     >>> compose([Approximate(1.0, 0.1), Probabilistic(1.0, 0.1)]).notion  # the weaker one
     'approximate'

@@ -351,7 +351,7 @@ def enumerated(model, record, epsilon, released):
 
 
 def krr(levels, own, epsilon):
-    law = ew.FAMILIES["krr"](epsilon, k=len(levels)).law(levels.index(own) / (len(levels) - 1))
+    law = ew.MECHANISMS["krr"](epsilon, k=len(levels)).law(levels.index(own) / (len(levels) - 1))
     return levels, law.pmf(np.linspace(0, 1, len(levels)))
 
 
@@ -374,7 +374,7 @@ def test_curves_equal_enumeration(name, kind, sensitive):
     assert (found.upper - found.lower).max() < 1e-11
     for (e, epsilon), (i, at) in itertools.product(enumerate(epsilons), enumerate(some)):
         record = TABLE.loc[[at]]
-        law = ew.FAMILIES["krr"](epsilon, k=9).law((record.age.item() - 18) / 72)
+        law = ew.MECHANISMS["krr"](epsilon, k=9).law((record.age.item() - 18) / 72)
         released = {"age": (ages.tolist(), law.pmf(np.linspace(0, 1, 9)))} if "age" in sensitive else {}
         for held in {"region", "code"} & set(sensitive):
             released[held] = krr(list(DOMAIN[held]), record[held].item(), epsilon)
@@ -394,7 +394,7 @@ def test_curves_of_continuous_mechanisms_hold_what_predict_answers(name, sensiti
     assert (found.method == "cells").all()
     for (m, mechanism), i in itertools.product(enumerate(["pm", "laplace"]), range(len(rows))):
         record = rows.iloc[[i]]
-        ages = ew.FAMILIES[mechanism](2.0).law((record.age.item() - 18) / 72).sample(draws, rng)
+        ages = ew.MECHANISMS[mechanism](2.0).law((record.age.item() - 18) / 72).sample(draws, rng)
         copies = record.iloc[np.zeros(draws, dtype=int)].assign(age=18 + 72 * ages)
         if "region" in sensitive:
             levels, shares = krr(REGIONS, record.region.item(), 2.0)

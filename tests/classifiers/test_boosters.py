@@ -170,7 +170,7 @@ def test_a_value_on_the_threshold(threshold):
     assert np.float32(edge) < np.float32(threshold) == np.float32(np.nextafter(edge, 1))
     curves = ew.stability(strict, [[0.0]], sensitive=0, mechanisms="krr:k=5", epsilons=[1.0], method="cells")
     np.testing.assert_array_equal(silent(strict)(values[:, None]), values >= threshold)
-    pmf = ew.FAMILIES["krr"](1.0, k=5).law(0.0).pmf(values)
+    pmf = ew.MECHANISMS["krr"](1.0, k=5).law(0.0).pmf(values)
     assert curves.lower.item() == pytest.approx(pmf[values < threshold].sum(), abs=1e-11)
 
 
@@ -197,7 +197,7 @@ def test_an_atom_at_zero_falls_on_its_true_side(new, mechanism):
     (edge,) = cells_of(model, [[0.4]], **settings).of([0])[0].edges[0][1:-1]
     beyond = np.nextafter(edge, 1)
     assert silent(model)(np.array([[0.0], [edge], [beyond], [0.4]])).tolist() == [1, 1, 0, 0]
-    law = ew.FAMILIES[mechanism.partition(":")[0]](1.0, **({"k": 11} if "krr" in mechanism else {})).law(0.4)
+    law = ew.MECHANISMS[mechanism.partition(":")[0]](1.0, **({"k": 11} if "krr" in mechanism else {})).law(0.4)
     assert law.mass(-np.inf, edge) >= law.mass(0.0, 0.0) > 0.05
     curves = ew.stability(model, [[0.4]], method="cells", **settings)
     assert curves.lower.item() == pytest.approx(1 - float(law.mass(-np.inf, edge)), abs=1e-11)

@@ -156,8 +156,8 @@ def test_odd_labels_are_compared_and_missing_ones_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mechanisms": [ew.FAMILIES["pm"](1.0)]}, "a mechanism is given by name"),
-        ({"mechanisms": ew.FAMILIES["pm"]}, "mechanisms must be names"),
+        ({"mechanisms": [ew.MECHANISMS["pm"](1.0)]}, "a mechanism is given by name"),
+        ({"mechanisms": ew.MECHANISMS["pm"]}, "mechanisms must be names"),
         ({"sensitive": None}, "sensitive must name columns, got None"),
         ({"sensitive": 1.5}, "sensitive must name columns, got 1.5"),
         ({"confidence": "0.9"}, "confidence must be a number, got '0.9'"),

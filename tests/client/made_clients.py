@@ -7,11 +7,16 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 import epsworth as ew
+from epsworth.mechanisms import KERNELS, MECHANISMS, PM, kernel
+from epsworth.mechanisms.table import _proven
+from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
 from epsworth.release import Pass, Policy, Rule, Sampling
 
 MODULE = Path(ew.__file__).with_name("client") / "epsworth.mjs"
@@ -30,6 +35,19 @@ SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"7": (0, 1), "1": (-3, 5),
 SCALED = Policy(SAMPLED.rules, Sampling(1, "scaled"))
 EVERY = {"plain": POLICY, "sampled": SAMPLED, "scaled": SCALED}
 RECORD = {"age": 31, "bmi": 22.5, "t": 0.1, "job": "nurse"}
+
+WINDOWS = [name for name in KERNELS if isinstance(kernel(name, 1, bits=4), TwoLevelKernel)]  # what devices run
+
+
+def brought(monkeypatch):
+    """Yield policies of mechanisms that the table does not hold: windows of half the grid, snapped and sliding."""
+    for affine in (False, True):
+        build = partial(two_level, "brought", share=Fraction(1, 2), affine=affine)
+        monkeypatch.setitem(MECHANISMS, "brought", PM)
+        monkeypatch.setitem(KERNELS, "brought", build)
+        _proven.cache_clear()
+        yield Policy.of("brought", "0.7", ew.Domain.of({"x": (0, 255)}), bits=8)
+
 
 HOSTILE_VALUES = {  # of the number age, as JavaScript writes them
     "a text": ("31", '"31"'),
@@ -124,6 +142,12 @@ def tampered_and_sealed():
         "another mechanism": feature(0, mechanism="laplace"),
         "a name of all objects": feature(0, mechanism="constructor"),
         "pm of words": feature(3, mechanism="pm"),
+        "a window of pm": feature(0, window="snapped"),
+        "a window of words": feature(3, window="snapped"),
+        "an unknown mechanism's width in no digits": feature(0, mechanism="other", window="snapped", width="0x3"),
+        "an unknown mechanism's even width": feature(0, mechanism="other", window="snapped", width="4"),
+        "an unknown mechanism's window of all points": feature(0, mechanism="other", window="snapped", width="65536"),
+        "an unknown window": feature(0, mechanism="other", window="open"),
         "upper below lower": feature(0, upper=-1),
         "a text as lower": feature(0, lower="0"),
         "a truth as upper": feature(0, upper=True),

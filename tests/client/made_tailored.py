@@ -18,8 +18,8 @@ from made_clients import sealed
 
 import epsworth as ew
 import tailored
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.regions import region_kernel
+from epsworth.mechanisms.regions import region_kernel
+from epsworth.mechanisms.words import WordSource
 from epsworth.release import Pass, Policy, Rule
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from made_clients import EVERY, HOSTILE_VALUES, MODULE, POLICY, RECORD, SAMPLED, tampered
+from made_clients import EVERY, HOSTILE_VALUES, MODULE, POLICY, RECORD, SAMPLED, WINDOWS, brought, tampered
 
 import epsworth as ew
 from epsworth.client import Client
@@ -116,9 +116,23 @@ def test_equal_choosing_words_release_the_first():
     assert found["released"]["b"] is None
 
 
+@pytest.mark.parametrize("mechanism", WINDOWS)
+@pytest.mark.cases(20)
+def test_every_mechanism_agrees_with_python_to_the_bit(mechanism):
+    agree([client_files(Policy.of(mechanism, "0.9", ew.Domain.of({"x": (-0.1, 0.3)}), bits=b), 50) for b in (5, 16)])
+
+
+def test_a_mechanism_that_the_client_does_not_know_is_run_by_its_window(monkeypatch):
+    agree([client_files(policy, 50) for policy in brought(monkeypatch)])
+
+
 @pytest.mark.slow
 def test_policies_of_every_kind_agree_to_the_bit():
-    texts = [client_files(policy, 200) for policy in several()]
+    agree([client_files(policy, 200) for policy in several()])
+
+
+def agree(texts):
+    """Compare what node releases with the vectors of several clients."""
     asked, wanted = [], []
     for number, each in enumerate(texts):
         for vector in json.loads(each["vectors.json"])["vectors"]:

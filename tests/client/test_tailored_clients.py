@@ -25,10 +25,10 @@ from made_tailored import (
 
 import epsworth as ew
 from epsworth.client import Client
+from epsworth.client.kernels import exp_below
 from epsworth.client.tailored import alias, prove
-from epsworth.exact.alias import Alias
-from epsworth.exact.rational import exp_below
-from epsworth.exact.two_level import TwoLevel
+from epsworth.mechanisms.alias import Alias
+from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.release import Pass, Policy, Rule
 from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation
@@ -123,7 +123,7 @@ def ends(policy, hours) -> list[int]:
     case = ReachableRegions.of(policy.tailoring, places).case(0)
     if case is None or case.kernel is None:
         return [0, WORD]
-    if isinstance(case.kernel, TwoLevel):
+    if isinstance(case.kernel, TwoLevelKernel):
         return sorted({case.kernel.low * i for i in range(case.kernel.points + 1)} | {0, WORD})
     found = {0, WORD}
     for table in case.kernel.tables:

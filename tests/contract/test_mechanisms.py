@@ -11,16 +11,16 @@ from hypothesis import given
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from epsworth.laws.noise import Noise
-from epsworth.mechanisms import FAMILIES, KRR, PM, SW, GridMechanism, PrivacyIndicator
+from epsworth.mechanisms import KRR, MECHANISMS, PM, SW, GridMechanism, PrivacyIndicator
 from epsworth.mechanisms.family import family
-from epsworth.mechanisms.piecewise import square_wave_half_width
+from epsworth.mechanisms.laws import Noise
+from epsworth.mechanisms.square_wave import square_wave_half_width
 from strategies import edges, epsilons, moderate_epsilons, values
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
 
-every_family = pytest.mark.parametrize("name", FAMILIES)
-bounded_family = pytest.mark.parametrize("name", [n for n, kind in FAMILIES.items() if kind.output != "real line"])
+every_family = pytest.mark.parametrize("name", MECHANISMS)
+bounded_family = pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if kind.output != "real line"])
 SPEC_EPSILONS = (1e-3, 0.05, 0.5, 2.0, 8.0, 20.0)
 ROUNDING = 1e-12
 
@@ -33,7 +33,7 @@ def true_values(epsilon: float) -> np.ndarray:
 @bounded_family
 @given(epsilon=epsilons, x=values)
 def test_all_mass_lies_on_the_range(name, epsilon, x):
-    law = FAMILIES[name](epsilon).law(x)
+    law = MECHANISMS[name](epsilon).law(x)
     assert law.mass(0.0, 1.0) == pytest.approx(1.0, abs=ROUNDING)
     assert law.mass(-np.inf, np.inf) == pytest.approx(1.0, abs=ROUNDING)
 
@@ -41,7 +41,7 @@ def test_all_mass_lies_on_the_range(name, epsilon, x):
 @every_family
 @given(epsilon=epsilons, x=values, a=edges, b=edges)
 def test_mass_is_a_probability_and_cdf_is_monotone(name, epsilon, x, a, b):
-    law = FAMILIES[name](epsilon).law(x)
+    law = MECHANISMS[name](epsilon).law(x)
     a, b = min(a, b), max(a, b)
     mass = float(law.mass(a, b))
     assert 0 <= mass <= 1
@@ -54,7 +54,7 @@ def test_mass_is_a_probability_and_cdf_is_monotone(name, epsilon, x, a, b):
 @every_family
 @given(epsilon=epsilons, x=values)
 def test_closed_intervals_that_share_an_edge_overlap_in_its_atom(name, epsilon, x):
-    law = FAMILIES[name](epsilon).law(x)
+    law = MECHANISMS[name](epsilon).law(x)
     together = law.mass(-0.1, 0.4) + law.mass(0.4, 1.1) - law.pmf(0.4)
     assert together == pytest.approx(float(law.mass(-0.1, 1.1)), abs=ROUNDING)
 
@@ -62,7 +62,7 @@ def test_closed_intervals_that_share_an_edge_overlap_in_its_atom(name, epsilon, 
 @every_family
 @pytest.mark.parametrize("epsilon", SPEC_EPSILONS)
 def test_mass_is_the_integral_of_the_density_plus_atoms(name, epsilon):
-    mechanism = FAMILIES[name](epsilon)
+    mechanism = MECHANISMS[name](epsilon)
     for x in true_values(epsilon):
         law = mechanism.law(x)
         low, high = 0.13, 0.77
@@ -88,7 +88,7 @@ def jumps(law, low, high):
 @every_family
 @given(epsilon=epsilons, x=values)
 def test_cells_partition_the_mass(name, epsilon, x):
-    law = FAMILIES[name](epsilon).law(np.array([x, 1 - x]))
+    law = MECHANISMS[name](epsilon).law(np.array([x, 1 - x]))
     cuts = np.array([0.0, 0.0, 0.1, 0.31, 0.5, 0.5, 0.9, 1.0])  # repeated edges: empty cells, and {0} alone
     cells = law.cell_masses(cuts)
     assert cells.shape == (2, 7)
@@ -101,7 +101,7 @@ def test_cells_partition_the_mass(name, epsilon, x):
 @every_family
 @given(epsilon=epsilons)
 def test_everything_broadcasts_over_x(name, epsilon):
-    mechanism, x = FAMILIES[name](epsilon), np.array([[0.0, 0.2], [0.5, 1.0]])
+    mechanism, x = MECHANISMS[name](epsilon), np.array([[0.0, 0.2], [0.5, 1.0]])
     law = mechanism.law(x)
     for result in (law.mass(0.1, 0.6), law.pdf(0.4), law.pmf(0.5), law.cdf(0.3), law.mean(), law.var()):
         assert result.shape == (2, 2)
@@ -115,18 +115,18 @@ def test_everything_broadcasts_over_x(name, epsilon):
 @every_family
 def test_epsilon_broadcasts_against_x(name):
     grid, x = np.array([0.5, 2.0, 8.0]), np.array([0.1, 0.5])
-    together = FAMILIES[name](grid[:, np.newaxis]).law(x).mass(0.2, 0.7)
-    alone = [FAMILIES[name](epsilon).law(x).mass(0.2, 0.7) for epsilon in grid]
+    together = MECHANISMS[name](grid[:, np.newaxis]).law(x).mass(0.2, 0.7)
+    alone = [MECHANISMS[name](epsilon).law(x).mass(0.2, 0.7) for epsilon in grid]
     np.testing.assert_allclose(together, alone, rtol=1e-12)
     with pytest.raises(ValueError, match="one epsilon"):
-        _ = FAMILIES[name](grid).guarantee
+        _ = MECHANISMS[name](grid).guarantee
 
 
 @every_family
 @given(epsilon=moderate_epsilons)
 def test_log_ratio_never_exceeds_the_tight_epsilon(name, epsilon):
     """Over a grid of true values and outputs with all interval edges and atoms in it."""
-    mechanism = FAMILIES[name](epsilon)
+    mechanism = MECHANISMS[name](epsilon)
     if not np.isfinite(mechanism.tight_epsilon):
         return  # the unclipped Gaussian has no pure loss
     x = np.concatenate([np.linspace(0, 1, 21), true_values(epsilon)])
@@ -168,7 +168,7 @@ def test_windows_narrower_than_rounding_keep_their_mass(kind, epsilon, x):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 2.0, 8.0, 700.0])
 def test_draws_follow_the_law(name, epsilon):
     """Kolmogorov-Smirnov and moment checks; false-alarm rate about 1e-6 for each of 60 x 3 cases."""
-    mechanism, n = FAMILIES[name](epsilon), 20_000
+    mechanism, n = MECHANISMS[name](epsilon), 20_000
     rng = np.random.default_rng(7)
     for x in (0.0, 0.3, 0.985):
         law = mechanism.law(x)
@@ -194,7 +194,7 @@ def test_draws_follow_the_law(name, epsilon):
 @every_family
 @given(epsilon=moderate_epsilons, x=values)
 def test_from_uniform_is_the_quantile(name, epsilon, x):
-    law = FAMILIES[name](epsilon).law(x)
+    law = MECHANISMS[name](epsilon).law(x)
     u = np.array([2.0**-54, 1e-9, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1e-9, 1 - 2.0**-53])
     y = law.from_uniform(u)
     assert np.isfinite(y).all()
@@ -207,7 +207,7 @@ def test_from_uniform_is_the_quantile(name, epsilon, x):
 @given(epsilon=moderate_epsilons, x=values)
 def test_moments_agree_with_the_cdf(name, epsilon, x):
     """E[Y] and E[Y^2] by integrating tails, against the closed forms; on [0, 1] only."""
-    mechanism = FAMILIES[name](epsilon)
+    mechanism = MECHANISMS[name](epsilon)
     law = mechanism.law(x)
     if isinstance(law, Noise):
         assert law.mean() == x
@@ -225,18 +225,18 @@ def test_moments_agree_with_the_cdf(name, epsilon, x):
 @bounded_family
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 30.0, 700.0])
 def test_moments_stay_sane_at_both_ends(name, epsilon):
-    law = FAMILIES[name](epsilon).law(np.array([0.0, 0.5, 1.0]))
+    law = MECHANISMS[name](epsilon).law(np.array([0.0, 0.5, 1.0]))
     assert (law.var() >= 0).all()
     assert (law.var() <= 0.25 + 1e-12).all()
     np.testing.assert_allclose(law.mean()[1], 0.5, atol=1e-12)  # every law is symmetric about the middle
     np.testing.assert_allclose(law.mean()[0] + law.mean()[2], 1.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 701.0])
 def test_epsilon_outside_its_range_is_refused(name, bad):
     with pytest.raises(ValueError, match="epsilon must lie between 1e-09 and 700"):
-        FAMILIES[name](bad)
+        MECHANISMS[name](bad)
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.1, np.nan])
@@ -273,7 +273,7 @@ def test_indicator_law_is_a_mixture_with_the_raw_value(epsilon, x):
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3])
 def test_bounded_laplace_tends_to_the_uniform_law_without_losing_digits(epsilon):
     """Against the series in epsilon: mass(a, b) = (b - a)(1 + O(epsilon)), mean and variance likewise."""
-    law = FAMILIES["bounded_laplace"](epsilon).law(0.5)
+    law = MECHANISMS["bounded_laplace"](epsilon).law(0.5)
     # density (1 - eps |y - 1/2| + ..) / (1 - eps/4 + ..): mass of [.2, .8] is .6 + eps (.15 - .09) + O(eps^2)
     assert float(law.mass(0.2, 0.8)) == pytest.approx(0.6 + 0.06 * epsilon, abs=epsilon**2 + 1e-15)
     # variance: integral of (y - 1/2)^2 -> 1/12 - eps (1/32 - 1/48) + O(eps^2)
@@ -281,7 +281,7 @@ def test_bounded_laplace_tends_to_the_uniform_law_without_losing_digits(epsilon)
 
 
 def test_quantiles_at_the_very_end_raise_no_warning():
-    assert FAMILIES["bounded_laplace"](100.0).law(0.0).from_uniform(1 - 2.0**-53) <= 1.0
+    assert MECHANISMS["bounded_laplace"](100.0).law(0.0).from_uniform(1 - 2.0**-53) <= 1.0
 
 
 @pytest.mark.parametrize("words", ["krr:k=1000000000", "exponential:k=1048577", "pm:quantise=1000000000"])

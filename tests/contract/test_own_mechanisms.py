@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import epsworth as ew
-from epsworth import laws
 from epsworth.guarantees import Approximate, Pure
-from epsworth.mechanisms import FAMILIES, PrivacyIndicator, Quantised
+from epsworth.mechanisms import MECHANISMS, PrivacyIndicator, Quantised, laws
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.promise import CHECKED, check_promise
 
@@ -29,7 +28,7 @@ def brought(kind, *, loss=1.0, promise=None, tight=None):
     @dataclass(frozen=True)
     class Own(Named):
         def _law(self, x):
-            return FAMILIES[kind](loss * self.scalar_epsilon)._law(x)
+            return MECHANISMS[kind](loss * self.scalar_epsilon)._law(x)
 
         @property
         def guarantee(self):
@@ -41,7 +40,7 @@ def brought(kind, *, loss=1.0, promise=None, tight=None):
 
         @property
         def points(self):
-            return FAMILIES[kind](1.0).points
+            return MECHANISMS[kind](1.0).points
 
     return Own
 
@@ -52,7 +51,7 @@ def ask(build, epsilons=(1.0,)):
     )
 
 
-PURE = [name for name in FAMILIES if FAMILIES[name](1.0).guarantee.notion == "pure"]
+PURE = [name for name in MECHANISMS if MECHANISMS[name](1.0).guarantee.notion == "pure"]
 
 
 @pytest.mark.parametrize("kind", PURE)
@@ -68,7 +67,7 @@ def test_what_keeps_its_promise_passes_and_a_tenth_more_does_not(kind, epsilon):
 
 
 def test_approximate_promises_are_compared_with_their_delta():
-    calibrated = FAMILIES["gaussian_clipped"](1.0, delta=1e-3)
+    calibrated = MECHANISMS["gaussian_clipped"](1.0, delta=1e-3)
 
     @dataclass(frozen=True)
     class Own(Named):
@@ -157,7 +156,7 @@ def test_answers_of_proven_mechanisms_are_never_refused(monkeypatch, name):
 
 def test_a_mechanism_is_built_for_the_epsilon_that_is_asked_for():
     with pytest.raises(ValueError, match="'mine' promises epsilon 10 where 1 was asked for; build it for the epsilon"):
-        ask(lambda epsilon: FAMILIES["pm"](10.0))
+        ask(lambda epsilon: MECHANISMS["pm"](10.0))
 
 
 def test_every_epsilon_of_the_grid_is_checked():
@@ -190,7 +189,7 @@ def test_what_is_no_law_is_refused():
     @dataclass(frozen=True)
     class Own(Named):
         def _law(self, x):
-            inner = FAMILIES["pm"](1.0)._law(x)
+            inner = MECHANISMS["pm"](1.0)._law(x)
             return Half(**{name: getattr(inner, name) for name in inner.__dataclass_fields__})
 
     with pytest.raises(
@@ -201,7 +200,7 @@ def test_what_is_no_law_is_refused():
 
 def test_it_is_told_and_families_of_the_package_are_not_checked_again():
     assert f"mine: {CHECKED}" in ask(brought("pm")).notes
-    assert not any(CHECKED in note for note in ask(lambda epsilon: FAMILIES["pm"](epsilon / 2)).notes)
+    assert not any(CHECKED in note for note in ask(lambda epsilon: MECHANISMS["pm"](epsilon / 2)).notes)
 
 
 def laplace(y, x, epsilon, loss=1.0):
@@ -221,7 +220,7 @@ def window(y, x, epsilon, ratio):
 @pytest.mark.cases(3)
 def test_a_density_has_the_law_of_its_histogram(epsilon):
     """Compared with the closed form of the same noise, from which cells differ by their width at most."""
-    own, known = ew.density_mechanism(laplace)(epsilon), FAMILIES["bounded_laplace"]
+    own, known = ew.density_mechanism(laplace)(epsilon), MECHANISMS["bounded_laplace"]
     x = np.array([[0.0], [0.2], [0.77], [1.0]])
     law, edges = own.law(x), np.linspace(0, 1, 129)
     rate = epsilon / 2

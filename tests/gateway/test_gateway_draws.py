@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 import epsworth as ew
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 
 pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
 

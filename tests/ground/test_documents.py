@@ -82,7 +82,7 @@ def test_numbers_that_would_fill_the_memory_are_refused(text):
     with pytest.raises(ValueError, match="epsilon: must have at most 400 digits"):
         exact_decimal("epsilon", text)
     with pytest.raises(ValueError, match="epsilon must be positive and finite, of at most 400 digits"):
-        ew.exact.kernel("pm", text)
+        ew.mechanisms.kernel("pm", text)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsworth.mechanisms import GaussianClipped
-from epsworth.mechanisms.gaussian import clipped_sigma, gaussian_sigma
+from epsworth.mechanisms.calibration import clipped_sigma, gaussian_sigma
 
 mpmath.mp.dps = 60
 WORST = {  # inputs at which rounding alone would break the promise, most of all where two tails cancel

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 from sklearn.datasets import make_moons
 
-from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import (
     Aggregator,
     Classifier,
@@ -29,6 +28,7 @@ from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD, odds
 from epsworth.learner.mechanism import Users
 from epsworth.learner.signed import transform
+from epsworth.mechanisms.words import ReplayableWords
 
 SEED = "published after all ids were registered"
 IDS = [f"user {number}" for number in range(40)]

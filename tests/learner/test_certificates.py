@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from epsworth.bounds import Risk
-from epsworth.exact.testing import NotPrivate, ReplayableWords
 from epsworth.learner import (
     MECHANISMS,
     Classifier,
@@ -29,6 +28,7 @@ from epsworth.learner.fakes import HONEST
 from epsworth.learner.power import Ballot, critical, sign_power, smooth_power
 from epsworth.learner.tails import difference_interval, sign_test
 from epsworth.learner.tallies import Tally
+from epsworth.mechanisms.words import NotPrivate, ReplayableWords
 from strategies import sparing
 
 CERTIFYING = [("hadamard", 1.0), ("ternary", 1.0), ("ternary", 3.0), ("krr", 2.0), ("oue", 2.0), ("parity", 1.0),

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epsworth.exact.testing import ReplayableWords
 from epsworth.guarantees import Pure
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, PrivateValidation, simulate, write_reports
 from epsworth.learner.aggregation import MAGIC
 from epsworth.learner.door import admitted
 from epsworth.learner.tallies import MOST_USERS, Tally, exact_sum
+from epsworth.mechanisms.words import ReplayableWords
 
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
 UNUSABLE = [

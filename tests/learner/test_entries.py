@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import (
     Aggregator,
     Category,
@@ -35,6 +34,7 @@ from epsworth.learner import (
 )
 from epsworth.learner.entries import Values, number_of
 from epsworth.learner.report_files import draw
+from epsworth.mechanisms.words import ReplayableWords
 
 ODD = [
     None, math.nan, "", "?", "maybe", 10**30, 10**400, -(2**70), 1j, [1], {}, b"1", object(), math.inf, True, "true",

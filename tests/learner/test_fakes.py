@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Aggregator, Classifier, Holder, LatticeConfig, LDPClassifier, plan, simulate
 from epsworth.learner.client import pack
 from epsworth.learner.fakes import HONEST
 from epsworth.learner.power import Ballot, critical, sign_power
 from epsworth.learner.tails import sign_test
 from epsworth.learner.tallies import Tally
+from epsworth.mechanisms.words import ReplayableWords
 
 UNIT = LatticeConfig(box=(0, 1), m=8, mechanism="hadamard", epsilon=1)
 

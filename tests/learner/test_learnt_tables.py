@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from table_worlds import best, columns, config, rows
 
-from epsworth.exact.rational import exp_below
-from epsworth.exact.testing import ReplayableWords
+from epsworth.client.kernels import exp_below
 from epsworth.learner import (
     Aggregator,
     AuditedClassifier,
@@ -39,6 +38,7 @@ from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.regimes import planned
 from epsworth.learner.tables.rows import table_rows
 from epsworth.learner.tables.walsh import sequency, signs, walsh
+from epsworth.mechanisms.words import ReplayableWords
 
 GIVEN = json.loads((Path(__file__).parents[1] / "reference/learner_tables.json").read_text())
 

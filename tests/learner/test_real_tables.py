@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsworth.exact.testing import ReplayableWords
 from epsworth.learner import Aggregator, TableConfig, TableLearner
 from epsworth.learner.client import pack
+from epsworth.mechanisms.words import ReplayableWords
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "learner_tables.py"
 

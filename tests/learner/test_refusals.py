@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 
-from epsworth.exact.rational import exp_below
+from epsworth.client.kernels import exp_below
 from epsworth.learner import (
     MECHANISMS,
     Aggregator,

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from epsworth.exact.rational import exp_below, stated
-from epsworth.exact.testing import ReplayableWords
+from epsworth.client.kernels import exp_below
 from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
 from epsworth.learner.lattice import cells, codes, floors, nearest, parities, parity_centres
@@ -18,6 +17,8 @@ from epsworth.learner.mechanism import Users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.signed import Hadamard
 from epsworth.learner.table import MECHANISMS
+from epsworth.mechanisms.rational import stated
+from epsworth.mechanisms.words import ReplayableWords
 from strategies import sparing
 
 

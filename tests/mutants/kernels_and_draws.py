@@ -15,7 +15,7 @@ REGIONS = "tests/release/test_regions.py"
 
 
 @mutant(
-    "epsworth.exact.two_level.two_level",
+    "epsworth.mechanisms.two_level.two_level",
     claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[pm-1-8]",
 )
@@ -28,7 +28,7 @@ def window_one_weight_heavier(original):
 
 
 @mutant(
-    "epsworth.exact.distance.rho",
+    "epsworth.mechanisms.exponential.rho",
     claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[bounded_laplace-1-8]",
 )
@@ -37,7 +37,7 @@ def steps_of_noise_rounded_up(original):
 
 
 @mutant(
-    "epsworth.exact.rational.log_above",
+    "epsworth.mechanisms.rational.log_above",
     claim="the loss that is quoted for a kernel covers the ratio of its weights",
     test=f"{KERNELS}::test_losses_and_deltas_are_rounded_up_by_one_double_at_most",
 )
@@ -46,7 +46,7 @@ def quoted_losses_to_nearest(original):
 
 
 @mutant(
-    "epsworth.exact.integer.Kernel.slack",
+    "epsworth.mechanisms.kernels.Kernel.slack",
     claim="the δ of a kernel at any ε holds for every pair of inputs",
     test=f"{KERNELS}::test_delta_holds_for_every_pair_of_inputs",
 )
@@ -59,7 +59,7 @@ def delta_of_a_larger_sum(original):
 
 
 @mutant(
-    "epsworth.exact.alias._entries",
+    "epsworth.mechanisms.alias._entries",
     claim="draws for release have exactly the probabilities of the integer weights",
     test=f"{DRAWS}::test_noise_tables_give_every_output_its_weight",
 )
@@ -77,18 +77,18 @@ def released_one_point_lower(original):
 
 
 @mutant(
-    "epsworth.exact.entropy.SystemWords._stream",
+    "epsworth.mechanisms.words.SystemWords._stream",
     claim="no seed, copy or fork makes a release repeat itself",
     test="tests/release/test_audit.py::test_forked_processes_do_not_share_draws",
 )
 def one_key_for_all(original):
-    from epsworth.exact.entropy import KEY, NONCE, _key_stream
+    from epsworth.mechanisms.words import KEY, NONCE, _key_stream
 
     return lambda self: _key_stream(bytes(KEY), bytes(NONCE))
 
 
 @mutant(
-    "epsworth.exact.two_level.TwoLevel.mass_of_range",
+    "epsworth.mechanisms.two_level.TwoLevelKernel.mass_of_range",
     claim="what is analysed of a release is the law that its integers give",
     test=f"{DRAWS}::test_the_law_is_the_weights",
 )
@@ -97,7 +97,7 @@ def ranges_without_their_last_output(original):
 
 
 @mutant(
-    "epsworth.exact.regions._most",
+    "epsworth.mechanisms.regions._most",
     claim="kernels between regions keep ε in integers, whatever weights a program hands over",
     test=f"{REGIONS}::test_whatever_a_program_says_integers_keep_epsilon",
 )
@@ -119,7 +119,7 @@ def charged_a_shade_less(original):
 
 
 @mutant(
-    "epsworth.exact.regions.LACKS",
+    "epsworth.mechanisms.regions.LACKS",
     claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
     test=f"{REGIONS}::test_what_no_kernel_gains_more_than_is_rounded_up_where_a_double_is_missed_by_a_hair",
 )
@@ -128,7 +128,7 @@ def exponentials_from_below_are_exact(original):
 
 
 @mutant(
-    "epsworth.exact.two_level.TwoLevel.left",
+    "epsworth.mechanisms.two_level.TwoLevelKernel.left",
     claim="released values lie on the public grid, at the points that were drawn",
     test="tests/release/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )

@@ -15,7 +15,7 @@ OUTWARD = "tests/utility/test_outward.py"
 
 
 @mutant(
-    "epsworth.laws.grid.first_index_from",
+    "epsworth.mechanisms.law.first_index_from",
     claim="`mass` is the probability of the closed interval, atoms counted",
     test=f"{MECHANISMS}::test_mass_is_the_integral_of_the_density_plus_atoms",
 )
@@ -28,7 +28,7 @@ def intervals_open_on_the_left(original):
 
 
 @mutant(
-    "epsworth.laws.law.MASS_ERROR",
+    "epsworth.mechanisms.law.MASS_ERROR",
     claim="no mass of a law is off by more than is allowed for, given the doubles that the law holds",
     test=f"{OUTWARD}::test_no_mass_is_off_by_more_than_derived",
 )
@@ -50,7 +50,7 @@ def window_a_little_narrower(original):
 
 
 @mutant(
-    "epsworth.mechanisms.gaussian.gaussian_sigma",
+    "epsworth.mechanisms.calibration.gaussian_sigma",
     claim="Gaussian noise keeps (ε, δ), rounding included, and is the least that does",
     test=f"{GUARANTEES}::test_gaussian_calibrations_are_tight_and_err_to_privacy",
 )
@@ -59,7 +59,7 @@ def noise_a_shade_too_small(original):
 
 
 @mutant(
-    "epsworth.mechanisms.gaussian._ulps",
+    "epsworth.mechanisms.calibration._ulps",
     claim="Gaussian noise keeps (ε, δ), rounding included, and is the least that does",
     test=f"{GAUSSIAN}::test_noise_keeps_its_promise_in_sixty_digits",
 )

@@ -158,7 +158,7 @@ def files_compared_by_their_names(original):
 
 
 @mutant(
-    "epsworth.exact.regions.RegionKernel.prove",
+    "epsworth.mechanisms.regions.RegionKernel.prove",
     claim="a tailored policy that is loaded is proven again",
     test=f"{TAILORING}::test_loading_proves_everything_again",
 )

@@ -172,7 +172,7 @@ def test_engines_answer_for_the_families():
         lambda rows: rows[:, 0] > 0.5, X, sensitive=0, mechanisms=["pb_grr:theta=0.1", "boosted_laplace"],
         epsilons=[1.0, 4.0], rng=0, tolerance=0.03,
     )  # fmt: skip
-    law = ew.FAMILIES["pb_grr"](4.0, theta=0.1).law(X[:, 0])
+    law = ew.MECHANISMS["pb_grr"](4.0, theta=0.1).law(X[:, 0])
     truth = np.where(X[:, 0] > 0.5, law.mass(0.505, 1.0), law.mass(0.0, 0.5))
     assert (curves.lower[0, 1] <= truth + 1e-12).all()
     assert (curves.upper[0, 1] >= truth - 1e-12).all()
@@ -183,4 +183,4 @@ def test_engines_answer_for_the_families():
 ])  # fmt: skip
 def test_families_refuse_bad_options(name, options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        ew.FAMILIES[name](1.0, **options)
+        ew.MECHANISMS[name](1.0, **options)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from epsworth import noise
-from epsworth.exact.alias import WORD
-from epsworth.exact.rational import exp_below
-from epsworth.exact.testing import NotPrivate, ReplayableWords
+from epsworth.client.kernels import WORD, exp_below
+from epsworth.mechanisms.words import NotPrivate, ReplayableWords
 from epsworth.noise.lattice import LatticeNoise
 from strategies import sparing
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
-from epsworth.exact.entropy import KeyedWords, SystemWords
+from epsworth.mechanisms.words import KeyedWords, SystemWords
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
 from epsworth.pac.description import described, mark
 from epsworth.pac.worlds import Exchanges, Sampler, SecretSeed, Units, distinct, source_of

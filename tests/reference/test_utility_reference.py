@@ -14,7 +14,7 @@ import epsworth as ew
 from epsworth.bounds import Risk, clopper_pearson
 from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.trees import LEAF, TreeModel
-from epsworth.mechanisms import FAMILIES, PrivacyIndicator, gaussian_sigma, hockey_stick
+from epsworth.mechanisms import MECHANISMS, PrivacyIndicator, gaussian_sigma, hockey_stick
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
 
@@ -39,7 +39,7 @@ def mechanism(given, epsilon):
         _, calibration, clipping = name.split("_")
         options = {"delta": given["delta"], "calibration": CALIBRATIONS[calibration]}
         name = "gaussian_clipped" if clipping == "clipped" else "gaussian"
-    return FAMILIES[name](epsilon, **options)
+    return MECHANISMS[name](epsilon, **options)
 
 
 @entries("box_probability")
@@ -113,7 +113,7 @@ PAPER_EXAMPLES = {
 
 
 def mass(name, epsilon):
-    return float(FAMILIES[name](epsilon).law(0.5).mass(0.2, 0.8))
+    return float(MECHANISMS[name](epsilon).law(0.5).mass(0.2, 0.8))
 
 
 @pytest.mark.parametrize("what", PAPER_EXAMPLES)

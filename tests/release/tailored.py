@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from epsworth import Domain, Feature, Policy
-from epsworth.exact.rational import exp_below
-from epsworth.exact.regions import region_kernel
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms.regions import region_kernel
 from epsworth.release import Pass, Rule
 from epsworth.release.copies import Layer, Layers, Trees
 from epsworth.release.grids import Grid

@@ -24,9 +24,9 @@ from scipy.special import bdtrc, betaincinv
 
 from epsworth import Domain
 from epsworth.bounds import Overspent, Risk
-from epsworth.exact import kernel
-from epsworth.exact.testing import ReplayableWords
-from epsworth.exact.two_level import TwoLevel
+from epsworth.mechanisms import kernel
+from epsworth.mechanisms.two_level import TwoLevelKernel
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Policy, audit_policy, audit_sampler, black_box, perturb
 from epsworth.release.audit_rows import CELLS, DRAWS, EXHAUSTIVE, Rows
 from epsworth.release.black_box import log_ratio, low_bits
@@ -101,7 +101,7 @@ def test_two_ways_to_the_loss_agree():
         assert float(found) <= drawn.loss() <= 1.3 or drawn not in ours
 
 
-class Window(TwoLevel):
+class Window(TwoLevelKernel):
     """A planted window: the outputs that the continuous window of half-width C holds, weighed and added up as found."""
 
     def window(self, i: int) -> list[bool]:
@@ -130,7 +130,7 @@ class Unsnapped(Window):
         return x
 
 
-class UnsnappedDraws(TwoLevel):
+class UnsnappedDraws(TwoLevelKernel):
     """Right weights; draws whose window is cut off, the rest of it landing on the edge."""
 
     def draw(self, inputs, *, words=None):
@@ -139,14 +139,14 @@ class UnsnappedDraws(TwoLevel):
         return np.clip(moved, 0, self.points - 1)
 
 
-class Seeded(TwoLevel):
+class Seeded(TwoLevelKernel):
     """Right weights, replayable draws."""
 
     def draw(self, inputs, *, words=None):
         return np.asarray(super().draw(inputs, words=ReplayableWords(0)))
 
 
-def planted(kind: type[TwoLevel], epsilon: str = "1", bits: int = 4) -> Policy:
+def planted(kind: type[TwoLevelKernel], epsilon: str = "1", bits: int = 4) -> Policy:
     """Return a policy whose kernel was replaced by a faulty one of the same levels."""
     policy = Policy.of("pm", epsilon, AGE, bits=bits)
     right = policy.rules[0].kernel
@@ -198,7 +198,7 @@ def test_a_wrong_scale_of_an_approximate_promise_is_caught():
 
 @pytest.mark.slow
 def test_weights_that_do_not_add_up_are_caught():
-    class Short(TwoLevel):
+    class Short(TwoLevelKernel):
         def total(self, i: int) -> int:
             return super().total(i) - 1
 

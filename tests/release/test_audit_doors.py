@@ -10,8 +10,8 @@ import pytest
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.exact import entropy
-from epsworth.exact.entropy import KeyedWords, SystemWords
+from epsworth.mechanisms import words
+from epsworth.mechanisms.words import KeyedWords, SystemWords
 from epsworth.release import Policy, Sampling, audit_policy, audit_repeats
 from epsworth.release.audit_raw import index_of, raw
 from epsworth.release.audit_repeats import Columns, agreeing, audit_sources, repeats
@@ -217,4 +217,4 @@ def test_faultless_doors_pass(policy):
 def test_an_index_is_found_by_the_policys_text():
     assert [index_of(AGE, value) for value in (None, -7, -5, 100, 1e308)] == [1, 0, 0, 15, 15]
     assert [index_of(JOB, value) for value in (None, "pilot", "nurse")] == [2, 2, 1]
-    assert entropy.FEW == 16
+    assert words.FEW == 16

@@ -13,9 +13,9 @@ import pytest
 
 from epsworth import Domain
 from epsworth.bounds import Risk
-from epsworth.exact import KERNELS, Kernel, kernel
-from epsworth.exact.entropy import SystemWords
-from epsworth.exact.two_level import TwoLevel
+from epsworth.mechanisms import KERNELS, Kernel, kernel
+from epsworth.mechanisms.two_level import TwoLevelKernel
+from epsworth.mechanisms.words import SystemWords
 from epsworth.release import Policy, audit_policy, audit_sampler
 from epsworth.release.audit_rows import Rows
 from epsworth.release.audit_words import Given, Recorded, all_inputs, audit_words, excluded, followed
@@ -30,7 +30,7 @@ def ours(name: str, bits: int) -> Kernel:
     return kernel(name, "1.3", **({"k": 1 << bits} if name in CATEGORIES else {"bits": bits}))
 
 
-def planted(kind: type[TwoLevel], bits: int = 8, mechanism: str = "pm") -> Policy:
+def planted(kind: type[TwoLevelKernel], bits: int = 8, mechanism: str = "pm") -> Policy:
     policy = Policy.of(mechanism, "1", AGE, bits=bits)
     right = policy.rules[0].kernel
     policy.rules[0].__dict__["kernel"] = kind(*(getattr(right, f.name) for f in fields(right)))
@@ -70,7 +70,7 @@ def test_words_are_followed_row_by_row_through_rejections():
         assert not again.left.size
 
 
-class OneInputLeaks(TwoLevel):
+class OneInputLeaks(TwoLevelKernel):
     """Right but for one input in the middle of nowhere, which is released as it is in 5 % of its words."""
 
     def outcomes(self, inputs, source):
@@ -80,7 +80,7 @@ class OneInputLeaks(TwoLevel):
         return drawn
 
 
-class TwoRowsShareAWord(TwoLevel):
+class TwoRowsShareAWord(TwoLevelKernel):
     def draw(self, inputs, *, words=None):
         taken = (words or SystemWords()).words(np.size(inputs)).copy()
         if taken.size > 8:
@@ -88,7 +88,7 @@ class TwoRowsShareAWord(TwoLevel):
         return self.outcomes(np.asarray(inputs), Given(taken))
 
 
-class RowsOutOfOrder(TwoLevel):
+class RowsOutOfOrder(TwoLevelKernel):
     """The records of a call come back in another order: every output is right, of somebody else."""
 
     def draw(self, inputs, *, words=None):
@@ -97,7 +97,7 @@ class RowsOutOfOrder(TwoLevel):
         return np.asarray(super().draw(np.asarray(inputs)[at], words=words))
 
 
-class EndOfALevel(TwoLevel):
+class EndOfALevel(TwoLevelKernel):
     """One word of 2^64 leads to the neighbour: the last one of the first output's piece."""
 
     def outcomes(self, inputs, source):
@@ -107,7 +107,7 @@ class EndOfALevel(TwoLevel):
         return drawn
 
 
-class SharedAtALag(TwoLevel):
+class SharedAtALag(TwoLevelKernel):
     """One word in twenty is used again 777 rows later, beyond the reach of a recorder."""
 
     def draw(self, inputs, *, words=None):
@@ -119,7 +119,7 @@ class SharedAtALag(TwoLevel):
         return self.outcomes(np.asarray(inputs), Given(taken))
 
 
-class FewSeeds(TwoLevel):
+class FewSeeds(TwoLevelKernel):
     bits = 16
 
     def draw(self, inputs, *, words=None):
@@ -161,7 +161,7 @@ def test_what_is_excluded_is_told():
 def test_all_inputs_are_compared_not_the_ends_alone():
     """A window that is heavier for one input in the middle: its runs overlap, and no list of weights holds it."""
 
-    class Heavier(TwoLevel):
+    class Heavier(TwoLevelKernel):
         def pieces(self, i):
             found = super().pieces(i)
             found.step[1, np.atleast_1d(i) == 700] += np.uint64(self.low)

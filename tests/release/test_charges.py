@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 import epsworth as ew
-from epsworth.exact.rational import exp_below
-from epsworth.exact.table import KERNELS
+from epsworth.client.kernels import exp_below
 from epsworth.files import OutputError
+from epsworth.mechanisms.table import KERNELS
 from epsworth.release import Ledger, Policy, perturb_file, streams
 from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of

@@ -14,16 +14,16 @@ import pytest
 from scipy.stats import chisquare
 
 import epsworth as ew
-from epsworth import exact
-from epsworth.exact.alias import WORD, Alias
-from epsworth.exact.duchi import Duchi, Hybrid
-from epsworth.exact.entropy import FEW, SystemWords, WordSource
-from epsworth.exact.noise import NoiseKernel
-from epsworth.exact.testing import NotPrivate, ReplayableWords
-from epsworth.exact.two_level import TwoLevel
-from epsworth.mechanisms import FAMILIES, Quantised
+from epsworth import mechanisms
+from epsworth.client.kernels import WORD
+from epsworth.mechanisms import MECHANISMS, Quantised
+from epsworth.mechanisms.alias import Alias
+from epsworth.mechanisms.duchi import DuchiKernel, HybridKernel
+from epsworth.mechanisms.noise_kernels import NoiseKernel
+from epsworth.mechanisms.two_level import TwoLevelKernel
+from epsworth.mechanisms.words import FEW, NotPrivate, ReplayableWords, SystemWords, WordSource
 
-every_kernel = pytest.mark.parametrize("name", exact.KERNELS)
+every_kernel = pytest.mark.parametrize("name", mechanisms.KERNELS)
 
 
 class Given(WordSource):
@@ -50,8 +50,8 @@ def outputs(kernel, i: int, *words: list[int]) -> list[int]:
 @pytest.mark.parametrize("name", ["pm", "sw", "pm_affine", "sw_affine", "krr"])
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "8"])
 def test_two_levels_give_every_output_its_weight(name, epsilon):
-    k = exact.kernel(name, epsilon, 4)
-    assert isinstance(k, TwoLevel)
+    k = mechanisms.kernel(name, epsilon, 4)
+    assert isinstance(k, TwoLevelKernel)
     cuts = [y * k.low for y in range(17)] + [16 * k.low + j * (k.high - k.low) for j in range(1, k.width + 1)]
     assert cuts[-1] == WORD
     for i in range(16):
@@ -72,7 +72,7 @@ def test_alias_tables_hold_the_weights(weights):
 
 @pytest.mark.parametrize("name", ["laplace_clipped", "staircase", "gaussian_clipped", "bounded_laplace"])
 def test_noise_tables_give_every_output_its_weight(name):
-    k = exact.kernel(name, "2", 4)
+    k = mechanisms.kernel(name, "2", 4)
     assert isinstance(k, NoiseKernel)
     assert k.table.weights() == [*k.noise[:0:-1], *k.noise, WORD - k.whole]
     # columns and their thresholds as the drawing code sees them: words on both sides of every threshold
@@ -94,13 +94,13 @@ def test_noise_tables_give_every_output_its_weight(name):
 
 
 def test_duchi_and_the_hybrid_compare_one_word():
-    k = exact.kernel("duchi", "1", 4)
-    assert isinstance(k, Duchi)
+    k = mechanisms.kernel("duchi", "1", 4)
+    assert isinstance(k, DuchiKernel)
     for i in range(16):
         upper = k.weights(i)[-1]
         assert outputs(k, i, [0, upper - 1, upper, WORD - 1]) == [15, 15, 0, 0]
-    mixed = exact.kernel("hybrid", "1", 4)
-    assert isinstance(mixed, Hybrid)
+    mixed = mechanisms.kernel("hybrid", "1", 4)
+    assert isinstance(mixed, HybridKernel)
     coin = [mixed.share - 1, mixed.share]
     assert outputs(mixed, 3, coin, [WORD - 1] * 2, [WORD - 1] * 2) == [outputs(mixed.first, 3, [WORD - 1])[0], 0]
 
@@ -110,7 +110,7 @@ def test_duchi_and_the_hybrid_compare_one_word():
 @pytest.mark.cases(14)
 def test_draws_follow_the_weights(name, epsilon):
     """Chi-square on system randomness; false-alarm rate 1e-9 for each of 13 x 3 x 3 cases (it cannot be seeded)."""
-    k, n = exact.kernel(name, epsilon, 4), 100_000
+    k, n = mechanisms.kernel(name, epsilon, 4), 100_000
     for i in (0, 5, 15):
         counts = np.bincount(k.draw(np.full(n, i)), minlength=16)
         expected = np.array([n * weight / k.total(i) for weight in k.weights(i)])
@@ -126,7 +126,7 @@ def test_draws_follow_the_weights(name, epsilon):
 @every_kernel
 @pytest.mark.cases(14)
 def test_draws_keep_shape_and_range(name):
-    k = exact.kernel(name, "1")
+    k = mechanisms.kernel(name, "1")
     assert k.draw(7).shape == ()
     assert k.draw(np.zeros((0, 3), dtype=int)).shape == (0, 3)
     drawn = k.draw(np.full((300, 170), 40_000, dtype=np.uint16))  # several chunks
@@ -143,7 +143,7 @@ def test_draws_keep_shape_and_range(name):
 
 
 def test_values_are_clamped_rounded_and_never_shown():
-    k = exact.kernel("pm", 1, 4)
+    k = mechanisms.kernel("pm", 1, 4)
     assert k.index([-3.0, 0.0, 0.5, 0.51, 1.0, np.inf]).tolist() == [0, 0, 8, 8, 15, 15]
     with pytest.raises(ValueError, match=r"^x holds NaN; decide") as caught:
         k.index([0.123456, np.nan])
@@ -163,8 +163,8 @@ def test_floating_point_draws_give_their_input_away():
 
     assert only_from_zero(noise).mean() == pytest.approx(0.27, abs=0.02)
     assert not only_from_zero(1 + noise).any()
-    for name in exact.KERNELS:
-        k = exact.kernel(name, "1", 4)
+    for name in mechanisms.KERNELS:
+        k = mechanisms.kernel(name, "1", 4)
         assert len({tuple(np.array(k.weights(i), dtype=object) > 0) for i in range(16)}) == 1
 
 
@@ -173,7 +173,7 @@ def test_floating_point_draws_give_their_input_away():
 
 def test_no_generator_can_fix_a_release():
     """64 draws of 65 536 categories: two calls agree by chance with probability below 2^-900."""
-    k, inputs = exact.kernel("krr", "0.001"), np.zeros(64, dtype=int)
+    k, inputs = mechanisms.kernel("krr", "0.001"), np.zeros(64, dtype=int)
     drawn = set()
     for _ in range(3):
         random.seed(0)
@@ -184,8 +184,8 @@ def test_no_generator_can_fix_a_release():
 
 FORKS = """
 import os
-from epsworth import exact
-kernel = exact.kernel("krr", "0.001")
+from epsworth import mechanisms
+kernel = mechanisms.kernel("krr", "0.001")
 kernel.draw([0] * 100)  # so many take a key
 for child in range(2):
     if os.fork() == 0:
@@ -231,7 +231,7 @@ def test_sources_cannot_be_copied_or_saved():
 
 
 def test_kernels_hold_no_secret_and_can_be_sent():
-    k = exact.kernel("bounded_laplace", 1, 8)
+    k = mechanisms.kernel("bounded_laplace", 1, 8)
     k.draw([0, 1, 2])
     again = pickle.loads(pickle.dumps(k))
     assert again.weights(3) == k.weights(3)
@@ -239,7 +239,7 @@ def test_kernels_hold_no_secret_and_can_be_sent():
 
 
 def test_replayable_draws_say_so():
-    k = exact.kernel("bounded_laplace", 2, 8)
+    k = mechanisms.kernel("bounded_laplace", 2, 8)
     inputs = np.arange(256)
     one, two = (k.draw(inputs, words=ReplayableWords(3)) for _ in range(2))
     assert isinstance(one, NotPrivate)
@@ -253,10 +253,10 @@ def test_replayable_draws_say_so():
 def test_nothing_in_the_package_takes_a_seed():
     import inspect
 
-    for name, construction in exact.KERNELS.items():
-        assert "seed" not in inspect.signature(construction.build).parameters, name
-        assert "seed" not in inspect.signature(exact.kernel(name, 1, 4).draw).parameters
-    assert "seed" not in inspect.signature(exact.kernel).parameters
+    for name, build in mechanisms.KERNELS.items():
+        assert "seed" not in inspect.signature(build).parameters, name
+        assert "seed" not in inspect.signature(mechanisms.kernel(name, 1, 4).draw).parameters
+    assert "seed" not in inspect.signature(mechanisms.kernel).parameters
 
 
 # the law that the analysis sees
@@ -266,7 +266,7 @@ def test_nothing_in_the_package_takes_a_seed():
 @pytest.mark.parametrize(("epsilon", "bits"), [("1", 4), ("8", 4), ("0.1", 6), ("2", 8)])
 @pytest.mark.cases(14)
 def test_the_law_is_the_weights(name, epsilon, bits):
-    k = exact.kernel(name, epsilon, bits)
+    k = mechanisms.kernel(name, epsilon, bits)
     grid = np.arange(k.points) / (k.points - 1)
     rng = np.random.default_rng(0)
     for i in (0, 1, k.points // 3, k.points - 1):
@@ -283,7 +283,7 @@ def test_the_law_is_the_weights(name, epsilon, bits):
 
 @every_kernel
 def test_laws_of_sixteen_bits_add_up(name):
-    law = exact.kernel(name, "2").mechanism().law(np.array([0.0, 0.31, 1.0]))
+    law = mechanisms.kernel(name, "2").mechanism().law(np.array([0.0, 0.31, 1.0]))
     assert law.shape == (3,)
     np.testing.assert_allclose(law.mass(0.0, 1.0), 1.0, atol=1e-12)
     np.testing.assert_allclose(law.cell_masses([0, 0.2, 0.5, 1]).sum(axis=1), 1.0, atol=1e-12)
@@ -292,7 +292,7 @@ def test_laws_of_sixteen_bits_add_up(name):
 
 def distance(name: str, epsilon: str, bits: int) -> float:
     """Return the largest difference of the two distribution functions, over true values and outputs."""
-    mechanism, analysis = exact.kernel(name, epsilon, bits).mechanism(), FAMILIES[name](float(epsilon))
+    mechanism, analysis = mechanisms.kernel(name, epsilon, bits).mechanism(), MECHANISMS[name](float(epsilon))
     points, worst = mechanism.points, 0.0
     edges = np.arange(points) / (points - 1)
     for i in (0, 1, points // 5, points // 2):
@@ -317,8 +317,8 @@ SEEN = [
 def test_two_levels_are_close_to_the_continuous_law(name, epsilon, seen):
     """Within 2/m on the real line; once rounded to the grid, the continuous law is as near as the figures say."""
     for bits in (8, 16):
-        assert distance(name, epsilon, bits) <= 2 / exact.kernel(name, epsilon, bits).width
-    mechanism, analysis = exact.kernel(name, epsilon).mechanism(), FAMILIES[name](float(epsilon))
+        assert distance(name, epsilon, bits) <= 2 / mechanisms.kernel(name, epsilon, bits).width
+    mechanism, analysis = mechanisms.kernel(name, epsilon).mechanism(), MECHANISMS[name](float(epsilon))
     grid = np.arange(2**16) / (2**16 - 1)
     for i in (0, 1, 13_107, 21_845, 32_768, 65_535):
         rounded = Quantised(analysis, 2**16).law(grid[i])
@@ -330,8 +330,8 @@ def test_two_levels_are_close_to_the_continuous_law(name, epsilon, seen):
 def test_the_other_mechanisms_of_the_literature_are_close_too(name, epsilon):
     """Within 2/m, m the window's width (Duchi's mechanism has none: its mean alone is rounded, at 2^-64)."""
     for bits in (8, 16):
-        k = exact.kernel(name, epsilon, bits)
-        width = k.width if isinstance(k, TwoLevel) else k.first.width if isinstance(k, Hybrid) else 2**40
+        k = mechanisms.kernel(name, epsilon, bits)
+        width = k.width if isinstance(k, TwoLevelKernel) else k.first.width if isinstance(k, HybridKernel) else 2**40
         assert distance(name, epsilon, bits) <= 2 / width
 
 
@@ -341,7 +341,7 @@ def test_the_other_mechanisms_of_the_literature_are_close_too(name, epsilon):
 def test_noise_is_close_to_the_continuous_law(name, epsilon):
     """One step of the grid moves a distribution function by at most the step times the largest density."""
     x = np.array([0.0, 0.5])  # where densities are largest
-    peak = float(FAMILIES[name](float(epsilon)).law(x).pdf(x).max())
+    peak = float(MECHANISMS[name](float(epsilon)).law(x).pdf(x).max())
     for bits in (8, 16):
         assert distance(name, epsilon, bits) <= 1.1 * (peak + 1) / 2**bits
 
@@ -349,8 +349,8 @@ def test_noise_is_close_to_the_continuous_law(name, epsilon):
 @pytest.mark.parametrize("name", ["krr", "exponential", "exponential_tight"])
 def test_grid_mechanisms_are_the_same_mechanism(name):
     for epsilon in (0.1, 1.0, 8.0):
-        integer = exact.kernel(name, epsilon, k=101).mechanism().law(0.3)
-        analysis = FAMILIES[name](epsilon, k=101).law(0.3)
+        integer = mechanisms.kernel(name, epsilon, k=101).mechanism().law(0.3)
+        analysis = MECHANISMS[name](epsilon, k=101).law(0.3)
         grid = np.arange(101) / 100
         np.testing.assert_allclose(integer.pmf(grid), analysis.pmf(grid), atol=1e-9)
 
@@ -358,8 +358,8 @@ def test_grid_mechanisms_are_the_same_mechanism(name):
 def test_stability_of_what_is_released():
     """The integer mechanism's rho, by the grid engine, the cells and sampling, against the continuous one."""
     mine = {
-        "pm exact": lambda epsilon: exact.kernel("pm", epsilon, bits=8).mechanism(),
-        "krr exact": lambda epsilon: exact.kernel("krr", epsilon, k=101).mechanism(),
+        "pm exact": lambda epsilon: mechanisms.kernel("pm", epsilon, bits=8).mechanism(),
+        "krr exact": lambda epsilon: mechanisms.kernel("krr", epsilon, k=101).mechanism(),
     }
     ask = {"sensitive": [0, 1], "epsilons": [1.0, 4.0]}
     label = lambda X: (X[:, 0] > 0.5) & (X[:, 1] > 0.25)  # noqa: E731
@@ -368,7 +368,7 @@ def test_stability_of_what_is_released():
     assert curves.guarantees[0][0].epsilon <= 2.0
     known = ew.stability(label, [[0.8, 0.6]], mechanisms=["pm", "krr"], quantise=256, **ask)
     np.testing.assert_allclose(curves.lower, known.lower, atol=0.01)
-    large = {"pm exact": lambda epsilon: exact.kernel("pm", epsilon).mechanism()}
+    large = {"pm exact": lambda epsilon: mechanisms.kernel("pm", epsilon).mechanism()}
     sampled = ew.stability(label, [[0.8, 0.6]], mechanisms=large, rng=0, **ask)
     assert set(sampled.method.ravel()) == {"sampled"}
     assert (sampled.lower <= curves.upper[:1] + 0.01).all()
@@ -381,7 +381,7 @@ def test_stability_of_a_forest_under_the_released_law():
     rng = np.random.default_rng(0)
     X = rng.random((200, 2))
     forest = RandomForestClassifier(5, random_state=0).fit(X, X[:, 0] + X[:, 1] > 1)
-    mine = {"pm": lambda epsilon: exact.kernel("pm", epsilon).mechanism()}
+    mine = {"pm": lambda epsilon: mechanisms.kernel("pm", epsilon).mechanism()}
     released = ew.stability(forest, X[:3], sensitive=[0, 1], mechanisms=mine, epsilons=[2.0, 6.0])
     analysis = ew.stability(forest, X[:3], sensitive=[0, 1], mechanisms="pm", epsilons=[2.0, 6.0])
     assert set(released.method.ravel()) == {"cells"}

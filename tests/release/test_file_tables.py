@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 import epsworth as ew
 from epsworth import csv_grammar, csv_text, lines
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Pass, Policy, Rule, batches
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation

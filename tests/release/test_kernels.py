@@ -14,27 +14,28 @@ import numpy as np
 import pytest
 
 import epsworth as ew
-from epsworth import exact
-from epsworth.exact.clipped import ClippedNoise
-from epsworth.exact.distance import DistanceKernel, rho
-from epsworth.exact.duchi import Duchi, Hybrid
-from epsworth.exact.gaussian import GaussianNoise, _largest
-from epsworth.exact.neighbours import NeighbourKernel
-from epsworth.exact.rational import PRECISION, exp_below, log_above, stated
-from epsworth.exact.two_level import TwoLevel
+from epsworth import mechanisms
+from epsworth.client.kernels import PRECISION, exp_below
 from epsworth.guarantees import Approximate, Pure
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
+from epsworth.mechanisms.duchi import DuchiKernel, HybridKernel
+from epsworth.mechanisms.exponential import DistanceKernel, rho
+from epsworth.mechanisms.gaussian import GaussianKernel, _largest
+from epsworth.mechanisms.noise_kernels import PureClippedKernel
+from epsworth.mechanisms.pb_grr import NeighbourKernel
+from epsworth.mechanisms.rational import log_above, stated
+from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.rounding import float_above, show_up
 
 EPSILONS = ("0.001", "0.1", "0.3", "1", "4", "8", "20")
 WORD = 2**64
-every_kernel = pytest.mark.parametrize("name", exact.KERNELS)
+every_kernel = pytest.mark.parametrize("name", mechanisms.KERNELS)
 every_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
 
 
 @functools.cache
 def rows(name: str, epsilon: str, bits: int) -> list[list[int]]:
-    built = exact.kernel(name, epsilon, bits)
+    built = mechanisms.kernel(name, epsilon, bits)
     return [built.weights(i) for i in range(built.points)]
 
 
@@ -68,18 +69,18 @@ def decimal_exp(x: Fraction) -> Fraction:
 @every_kernel
 @pytest.mark.cases(14)
 def test_no_ratio_exceeds_the_promise(name, epsilon, bits):
-    built, table = exact.kernel(name, epsilon, bits), rows(name, epsilon, bits)
+    built, table = mechanisms.kernel(name, epsilon, bits), rows(name, epsilon, bits)
     assert all(sum(row) == built.total(i) for i, row in enumerate(table))
     if built.loss() == math.inf:
-        assert isinstance(built, GaussianNoise)
+        assert isinstance(built, GaussianKernel)
         return
     worst = worst_ratio(table)
     assert worst <= built.ratio()
     assert exp_below(Fraction(built.loss())) >= worst  # the quoted number covers it
-    if not isinstance(built, GaussianNoise):
+    if not isinstance(built, GaussianKernel):
         assert worst <= exp_below(Fraction(epsilon))
         assert built.loss() <= float(epsilon)
-    if not isinstance(built, (Hybrid, DistanceKernel)):
+    if not isinstance(built, (HybridKernel, DistanceKernel)):
         assert worst == built.ratio()  # and is no larger than it must be
 
 
@@ -88,14 +89,14 @@ def test_no_ratio_exceeds_the_promise(name, epsilon, bits):
 @pytest.mark.cases(14)
 def test_sixteen_bits_meet_their_obligations(name, epsilon):
     """The structured proofs: each family's theorem asks for these facts about its integers, and nothing else."""
-    built = exact.kernel(name, epsilon)
+    built = mechanisms.kernel(name, epsilon)
     below = decimal_exp(Fraction(epsilon)) * (1 - Fraction(1, 10**80))
     OBLIGATIONS[type(built)](built, below)
-    if not isinstance(built, GaussianNoise):
+    if not isinstance(built, GaussianKernel):
         assert built.loss() <= float(epsilon)
 
 
-def two_level(k: TwoLevel, bound: Fraction) -> None:
+def two_level(k: TwoLevelKernel, bound: Fraction) -> None:
     assert k.width % 2 == 1
     assert k.width * k.high + (k.points - k.width) * k.low == WORD
     assert 1 <= k.low < k.high <= bound * k.low
@@ -104,7 +105,7 @@ def two_level(k: TwoLevel, bound: Fraction) -> None:
     assert left.max() == k.points - k.width
 
 
-def clipped(k: ClippedNoise, bound: Fraction) -> None:
+def clipped(k: PureClippedKernel, bound: Fraction) -> None:
     t, rest = k.noise[:-1], k.noise[-1]
     assert all(a >= b for a, b in pairwise(t))
     assert t[-1] > 0
@@ -135,7 +136,7 @@ def neighbours(k: NeighbourKernel, bound: Fraction) -> None:
     assert [k.total(i) for i in (1, k.points - 2)] == [end + (near - far) * (k.reach > 0)] * 2
 
 
-def gaussian(k: GaussianNoise, bound: Fraction) -> None:
+def gaussian(k: GaussianKernel, bound: Fraction) -> None:
     t, rest = k.noise[:-1], k.noise[-1]
     assert all(a >= b for a, b in pairwise(t))
     assert all(b * b >= a * c for a, b, c in zip(t, t[1:], t[2:], strict=False))
@@ -145,25 +146,25 @@ def gaussian(k: GaussianNoise, bound: Fraction) -> None:
     assert Fraction(excess, bound.denominator) <= Fraction(1, 10**5) * sum(first)
 
 
-def duchi(k: Duchi, bound: Fraction) -> None:
+def duchi(k: DuchiKernel, bound: Fraction) -> None:
     assert 2 * k.base + (k.points - 1) * k.slope == WORD
     assert 0 < k.base + (k.points - 1) * k.slope <= bound * k.base
 
 
-def hybrid(k: Hybrid, bound: Fraction) -> None:
+def hybrid(k: HybridKernel, bound: Fraction) -> None:
     two_level(k.first, bound)
     duchi(k.second, bound)
     assert 0 <= k.share < WORD
 
 
 OBLIGATIONS = {
-    TwoLevel: two_level,
-    ClippedNoise: clipped,
+    TwoLevelKernel: two_level,
+    PureClippedKernel: clipped,
     DistanceKernel: distance,
     NeighbourKernel: neighbours,
-    GaussianNoise: gaussian,
-    Duchi: duchi,
-    Hybrid: hybrid,
+    GaussianKernel: gaussian,
+    DuchiKernel: duchi,
+    HybridKernel: hybrid,
 }
 
 
@@ -171,11 +172,11 @@ OBLIGATIONS = {
 @pytest.mark.cases(14)
 def test_rows_of_sixteen_bits_are_spot_checked(name):
     """Whole rows of the largest grid, the extreme pair among them; the theorems cover the rest."""
-    built, bound = exact.kernel(name, "2"), exp_below(Fraction(2))
+    built, bound = mechanisms.kernel(name, "2"), exp_below(Fraction(2))
     picked = [0, 1, 30_000, built.points - 1]
     table = {i: built.weights(i) for i in picked}
     assert all(len(row) == 2**16 and sum(row) == built.total(i) for i, row in table.items())
-    if isinstance(built, GaussianNoise):
+    if isinstance(built, GaussianKernel):
         bound = exp_below(Fraction(built.loss()))
     for i in picked:
         for j in picked:
@@ -188,11 +189,11 @@ def test_epsilon_given_away_on_sixteen_bits():
     """What the specification measured: two levels below 2e-10; distance kernels 8e-10 and 2e-7 at 1 and 8."""
     for epsilon in ("0.001", "0.1", "1", "4", "8"):
         for name in ("pm", "sw", "pm_affine", "sw_affine", "krr"):
-            assert 0 <= float(epsilon) - exact.kernel(name, epsilon).loss() < 2e-10
+            assert 0 <= float(epsilon) - mechanisms.kernel(name, epsilon).loss() < 2e-10
     for epsilon, most in (("1", 8e-10), ("8", 2e-7)):
-        noise = exact.kernel("exponential_tight", epsilon).noise
+        noise = mechanisms.kernel("exponential_tight", epsilon).noise
         assert 0 < float(epsilon) - (math.log(noise[0]) - math.log(noise[-1])) < most
-    assert exact.kernel("exponential", "4").loss() == 2.0  # the textbook constant spends half
+    assert mechanisms.kernel("exponential", "4").loss() == 2.0  # the textbook constant spends half
 
 
 def test_exponential_is_bounded_by_partial_sums_from_below():
@@ -221,15 +222,15 @@ def test_epsilon_is_what_its_text_says():
     tenth = Fraction(1, 10)
     assert {stated(value, "e") for value in ("0.1", 0.1, tenth, Decimal("0.1"), np.float64(0.1), "1/10")} == {tenth}
     assert stated("0.3", "e") == Fraction(0.3) < Fraction(3, 10)  # the double is the smaller of the two readings
-    assert exact.kernel("krr", "0.3", k=2).loss() <= 0.3
+    assert mechanisms.kernel("krr", "0.3", k=2).loss() <= 0.3
     for bad in ("x", "-1", 0, math.inf, math.nan, "1e999", "1/0"):
         with pytest.raises(ValueError, match="epsilon must be positive and finite"):
-            exact.kernel("pm", bad)
+            mechanisms.kernel("pm", bad)
     assert {stated(value, "e") for value in (2, np.int64(2), np.uint8(2), np.float32(2), np.float16(2))} == {2}
     assert stated(np.float32(0.1), "e") == stated(float(np.float32(0.1)), "e")  # it means the number that it holds
     for bad in (None, True, np.True_, [1]):
         with pytest.raises(TypeError, match="epsilon must be a number or its text"):
-            exact.kernel("pm", bad)
+            mechanisms.kernel("pm", bad)
 
 
 @every_epsilon
@@ -238,7 +239,7 @@ def test_epsilon_is_what_its_text_says():
 @pytest.mark.cases(14)
 def test_delta_holds_for_every_pair_of_inputs(name, epsilon, bits):
     """Against the definition, all pairs; the Gaussian's and the two levels' closed forms are attained."""
-    built, table = exact.kernel(name, epsilon, bits), rows(name, epsilon, bits)
+    built, table = mechanisms.kernel(name, epsilon, bits), rows(name, epsilon, bits)
     for at in ("0.01", "0.5", "2", "6"):
         bound = exp_below(Fraction(at))
         least = Fraction(0)
@@ -251,21 +252,21 @@ def test_delta_holds_for_every_pair_of_inputs(name, epsilon, bits):
                 over = sum(max(a * one - b * factor, 0) for a, b in zip(row, other, strict=True))
                 least = max(least, Fraction(over, one * built.total(i)))
         assert Fraction(built.delta(at)) >= least
-        if isinstance(built, (GaussianNoise, TwoLevel, Duchi)):
+        if isinstance(built, (GaussianKernel, TwoLevelKernel, DuchiKernel)):
             assert built.delta(at) == float_above(least)
 
 
 def test_gaussian_keeps_its_epsilon_delta_and_a_pure_loss():
     for epsilon, delta in (("1", "0.4"), ("0.5", "0.1"), ("4", "0.3"), ("2", "1e-5")):
         for bits in (4, 8):
-            built = exact.kernel("gaussian_clipped", epsilon, bits, delta=delta)
+            built = mechanisms.kernel("gaussian_clipped", epsilon, bits, delta=delta)
             assert built.guarantee.epsilon == pytest.approx(float(epsilon), rel=3e-4)
             assert built.guarantee.epsilon <= float(epsilon)
             assert built.guarantee.delta <= float(delta)
-            analysis = FAMILIES["gaussian_clipped"](float(epsilon), delta=float(delta))
+            analysis = MECHANISMS["gaussian_clipped"](float(epsilon), delta=float(delta))
             assert built.sigma == pytest.approx(float(analysis.sigma), rel=0.03 if bits == 4 else 2e-3)
             assert built.loss() == pytest.approx(analysis.tight_epsilon, rel=0.3 if bits == 4 else 0.02)
-    wide = exact.kernel("gaussian_clipped", "1", 8, delta="0.4")
+    wide = mechanisms.kernel("gaussian_clipped", "1", 8, delta="0.4")
     assert wide.loss() > 1
     assert wide.guarantee.delta > 0.35  # the construction does not hide behind more noise than asked for
 
@@ -276,11 +277,11 @@ def test_gaussian_keeps_its_epsilon_delta_and_a_pure_loss():
 )
 def test_gaussian_noise_is_the_least_that_keeps_what_is_stated(epsilon, delta, least):
     """Least sigmas on 2^10 points: found apart, by bisection.  Unclipped noise would be three times as wide."""
-    built, bound = exact.kernel("gaussian_clipped", epsilon, 10, delta=delta), exp_below(Fraction(epsilon))
+    built, bound = mechanisms.kernel("gaussian_clipped", epsilon, 10, delta=delta), exp_below(Fraction(epsilon))
     assert built.sigma == pytest.approx(least, rel=1e-4)
     assert built.guarantee.epsilon == pytest.approx(float(epsilon), rel=3e-4)
     for points in (2, 4, 16, 256):
-        built = exact.kernel("gaussian_clipped", epsilon, points.bit_length() - 1, delta=delta)
+        built = mechanisms.kernel("gaussian_clipped", epsilon, points.bit_length() - 1, delta=delta)
         less = replace(built, noise=_largest(built.sigma * (1 - 2e-4), points))
         assert built.slack(bound) <= Fraction(delta) < less.slack(bound)
         assert built.loss() > float(epsilon) * (1 - 3e-4)  # nothing to speak of is left over
@@ -288,7 +289,7 @@ def test_gaussian_noise_is_the_least_that_keeps_what_is_stated(epsilon, delta, l
 
 @pytest.mark.parametrize("calibration", ["analytic", "exact_tail", "theorem4"])
 def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration):
-    built = exact.kernel("gaussian_clipped", 1, 8, calibration=calibration)
+    built = mechanisms.kernel("gaussian_clipped", 1, 8, calibration=calibration)
     assert built.guarantee == Pure(built.loss())
     assert built.loss() < 0.25
     domain = ew.Domain.of({"age": (0, 100)})
@@ -303,7 +304,7 @@ def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration)
 @pytest.mark.parametrize("bits", [4, 8, 16])
 @pytest.mark.cases(14)
 def test_the_pure_gaussian_keeps_a_pure_promise(epsilon, bits):
-    built = exact.kernel("gaussian_clipped", epsilon, bits, calibration="pure")
+    built = mechanisms.kernel("gaussian_clipped", epsilon, bits, calibration="pure")
     assert built.ratio() <= decimal_exp(built.epsilon)
     assert isinstance(built.guarantee, Pure)
     assert built.guarantee.epsilon <= float(epsilon)
@@ -314,7 +315,7 @@ def test_the_pure_gaussian_keeps_a_pure_promise(epsilon, bits):
 
 
 def test_gaussian_with_a_far_weight_of_zero_has_no_pure_loss():
-    built = GaussianNoise("gaussian_clipped", Fraction(200), 256, _largest(0.05, 256), 0.05, Fraction(1, 10))
+    built = GaussianKernel("gaussian_clipped", Fraction(200), 256, _largest(0.05, 256), 0.05, Fraction(1, 10))
     assert built.noise[-2] == 0
     assert built.loss() == math.inf
     assert built.guarantee.delta > 0.5  # an output of the lower end that the upper end never has
@@ -322,24 +323,24 @@ def test_gaussian_with_a_far_weight_of_zero_has_no_pure_loss():
 
 def test_categories_of_any_number():
     for k in (2, 3, 5, 100, 65_536):
-        built = exact.kernel("krr", "1.7", k=k)
+        built = mechanisms.kernel("krr", "1.7", k=k)
         row = built.weights(1)
         assert len(row) == k
         assert sum(row) == WORD
         assert row[1] <= exp_below(Fraction("1.7")) * row[0]
-    assert len(exact.kernel("exponential", 1, k=101).weights(0)) == 101
+    assert len(mechanisms.kernel("exponential", 1, k=101).weights(0)) == 101
 
 
 def test_duchi_is_exactly_unbiased():
-    built = exact.kernel("duchi", "1", 8)
+    built = mechanisms.kernel("duchi", "1", 8)
     upper = [built.weights(i)[-1] for i in range(256)]
     assert {b - a for a, b in pairwise(upper)} == {built.slope}
     assert upper[0] + upper[-1] == WORD
 
 
 def test_hybrid_shares_are_those_of_the_literature():
-    assert exact.kernel("hybrid", "0.5", 8).share == 0  # below 0.61: Duchi alone
-    assert exact.kernel("hybrid", "2", 8).share / WORD == pytest.approx(1 - math.exp(-1), abs=1e-12)
+    assert mechanisms.kernel("hybrid", "0.5", 8).share == 0  # below 0.61: Duchi alone
+    assert mechanisms.kernel("hybrid", "2", 8).share / WORD == pytest.approx(1 - math.exp(-1), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +364,7 @@ def test_hybrid_shares_are_those_of_the_literature():
 )
 def test_what_integers_cannot_keep_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        exact.kernel(*arguments, **options)
+        mechanisms.kernel(*arguments, **options)
 
 
 @pytest.mark.parametrize(
@@ -374,13 +375,13 @@ def test_what_integers_cannot_keep_is_refused(arguments, options, message):
 def test_no_construction_yields_weights_that_are_too_coarse(name, epsilon, points):
     """Beyond the door's range of epsilon, too."""
     with pytest.raises(ValueError, match=r"use fewer bits|too small for 65536 points|would all be equal"):
-        exact.KERNELS[name].build(Fraction(epsilon), points)
+        mechanisms.KERNELS[name](Fraction(epsilon), points)
 
 
 def test_two_levels_reach_smaller_epsilons_than_the_specification_says():
     """A and B differ by a multiple of the grid's size, so A = B only below 2^-32 on 2^16 points, not below 1e-6."""
     for name in ("pm", "sw", "krr"):
-        assert 0.9e-9 < exact.kernel(name, "1e-9").loss() <= 1e-9
+        assert 0.9e-9 < mechanisms.kernel(name, "1e-9").loss() <= 1e-9
 
 
 @pytest.mark.parametrize("k", [2, 3, 6, 7, 20])
@@ -390,12 +391,12 @@ def test_two_levels_reach_smaller_epsilons_than_the_specification_says():
 def test_neighbours_of_every_reach_and_share(k, theta, share):
     """By exhaustion; and the analysis has the same window and nearly the same weights."""
     for epsilon in ("0.01", "1.5", "9", "200"):
-        built = exact.kernel("pb_grr", epsilon, k=k, theta=theta, share=share)
+        built = mechanisms.kernel("pb_grr", epsilon, k=k, theta=theta, share=share)
         table = [built.weights(i) for i in range(k)]
         assert worst_ratio(table) == built.ratio() <= exp_below(Fraction(epsilon))
         if epsilon != "200":  # 64 bits hold no weight of e^-200
             assert built.loss() >= float(epsilon) * (1 - 1e-6)
-            family = FAMILIES["pb_grr"](float(epsilon), k=k, theta=theta, share=share)
+            family = MECHANISMS["pb_grr"](float(epsilon), k=k, theta=theta, share=share)
             assert built.reach == family.reach
             x = np.arange(k) / (k - 1)
             masses = family.law(x[:, np.newaxis]).mass(x - 0.4 / k, x + 0.4 / k)
@@ -404,9 +405,9 @@ def test_neighbours_of_every_reach_and_share(k, theta, share):
 
 
 def test_names_of_the_literature():
-    assert exact.kernel("opm", 1, 4) is exact.kernel("pm", 1, 4)
-    assert exact.kernel("discrete_laplace", 1, 4).name == "laplace_clipped"
-    assert exact.kernel("discrete_gaussian", 1, 4).name == "gaussian_clipped"
+    assert mechanisms.kernel("opm", 1, 4) is mechanisms.kernel("pm", 1, 4)
+    assert mechanisms.kernel("discrete_laplace", 1, 4).name == "laplace_clipped"
+    assert mechanisms.kernel("discrete_gaussian", 1, 4).name == "gaussian_clipped"
 
 
 # planted faults: each must be seen
@@ -441,12 +442,12 @@ def test_a_window_of_varying_width_breaks_the_promise(epsilon, loss):
 
 
 def test_every_proof_sees_a_planted_fault():
-    pm = exact.kernel("pm", 1, 8)
-    noise = exact.kernel("laplace_clipped", 1, 8)
-    gauss = exact.kernel("gaussian_clipped", 1, 8)
-    far = exact.kernel("bounded_laplace", 1, 8)
-    duchi = exact.kernel("duchi", 1, 8)
-    mixed = exact.kernel("hybrid", 1, 8)
+    pm = mechanisms.kernel("pm", 1, 8)
+    noise = mechanisms.kernel("laplace_clipped", 1, 8)
+    gauss = mechanisms.kernel("gaussian_clipped", 1, 8)
+    far = mechanisms.kernel("bounded_laplace", 1, 8)
+    duchi = mechanisms.kernel("duchi", 1, 8)
+    mixed = mechanisms.kernel("hybrid", 1, 8)
     one_up = (noise.noise[0] - 2 * (noise.noise[1] // 2), *noise.noise[1:])
     middle = math.isqrt(gauss.noise[8] * gauss.noise[10]) - 1
     dent = (*gauss.noise[:9], middle, *gauss.noise[10:])
@@ -481,7 +482,7 @@ def test_what_the_theorem_on_distance_kernels_needs():
 
 @every_kernel
 def test_the_guarantee_quotes_the_integers(name):
-    built = exact.kernel(name, "1", 8)
+    built = mechanisms.kernel(name, "1", 8)
     if name == "gaussian_clipped":
         assert built.guarantee in (Approximate(1.0, built.delta(1)), Pure(built.loss()))
         assert built.loss() == pytest.approx(1, abs=3e-4)
@@ -489,11 +490,11 @@ def test_the_guarantee_quotes_the_integers(name):
         assert built.guarantee == Pure(built.loss())
 
 
-@pytest.mark.parametrize("name", exact.KERNELS)
+@pytest.mark.parametrize("name", mechanisms.KERNELS)
 def test_epsilons_beyond_the_analysis_are_refused_at_once(name):
     """Before a weight is computed: integers of a million digits would take minutes."""
     for epsilon in (700.001, "1000000", 1e300, "1e-10", 1e-300):
         with pytest.raises(ValueError, match="epsilon must lie between 1e-09 and 700"):
-            exact.kernel(name, epsilon, bits=4)
+            mechanisms.kernel(name, epsilon, bits=4)
     with pytest.raises(ValueError, match="epsilon must lie between 1e-09 and 700"):
-        exact.kernel("pm", 1, bits=4).delta(1e6)
+        mechanisms.kernel("pm", 1, bits=4).delta(1e6)

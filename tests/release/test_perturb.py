@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 import epsworth as ew
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Pass, Policy, Rule, Sampling, audit_policy, perturb
 from epsworth.release.client_files import client_files
 from epsworth.release.tables import Perturbation

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsworth import exact
-from epsworth.exact.rational import exp_below
-from epsworth.exact.regions import RegionKernel, dual_bound, floors, folded, refill
-from epsworth.exact.testing import ReplayableWords
+from epsworth import mechanisms
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms.regions import RegionKernel, dual_bound, floors, folded, refill
+from epsworth.mechanisms.words import ReplayableWords
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())
 GAINS = {
@@ -35,7 +35,7 @@ GAINS = {
 @pytest.mark.cases(1)
 def test_integers_keep_epsilon_and_gain_what_can_be_gained(kind, epsilon, regions):
     gain = GAINS[kind](regions, np.random.default_rng(regions))
-    kernel = exact.region_kernel(gain, epsilon)
+    kernel = mechanisms.region_kernel(gain, epsilon)
     assert all(sum(kernel.weights(i)) == 2**64 for i in range(regions))
     assert kernel.ratio() <= exp_below(Fraction(epsilon))
     assert kernel.gained <= kernel.bound <= kernel.gained + 1e-6 * np.abs(gain).max()
@@ -43,7 +43,7 @@ def test_integers_keep_epsilon_and_gain_what_can_be_gained(kind, epsilon, region
 
 @pytest.mark.parametrize("case", REFERENCE["gain_optimum"]["cases"])
 def test_gains_are_those_of_the_reference(case):
-    kernel = exact.region_kernel(case["gain"], case["epsilon"])
+    kernel = mechanisms.region_kernel(case["gain"], case["epsilon"])
     assert kernel.gained == pytest.approx(case["optimum"], rel=REFERENCE["gain_optimum"]["tolerance"])
     assert kernel.bound == pytest.approx(case["upper"], rel=REFERENCE["gain_optimum"]["tolerance"])
     dual = np.array(case["dual"])
@@ -52,7 +52,7 @@ def test_gains_are_those_of_the_reference(case):
 
 @pytest.mark.parametrize("case", REFERENCE["average_optimum"]["cases"])
 def test_averages_are_those_of_the_closed_form(case):
-    kernel = exact.region_kernel(np.diag(case["prior"]), case["epsilon"])
+    kernel = mechanisms.region_kernel(np.diag(case["prior"]), case["epsilon"])
     assert kernel.gained == pytest.approx(case["optimum"], abs=1e-9)
     assert sum(column > 0 for column in kernel.weights(0)) == case["m"]
 
@@ -95,7 +95,7 @@ def test_no_kernel_gains_more_than_any_multipliers_say(regions, epsilon, seed):
 def test_the_best_kernel_gains_no_more_than_any_multipliers_say(regions, epsilon, seed):
     rng = np.random.default_rng(seed)
     gain, dual = rng.normal(size=(2, regions, regions))
-    kernel = exact.region_kernel(gain, epsilon)
+    kernel = mechanisms.region_kernel(gain, epsilon)
     for multipliers in (dual[0], gain.max(axis=1), kernel.dual - 1e-3, kernel.dual * 1e300, 0 * kernel.dual):
         assert kernel.gained <= dual_bound(gain, Fraction(epsilon), multipliers)
 
@@ -131,7 +131,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_gain_has_the_same_kernel_however_it_is_stored(way):
-    plain, found = exact.region_kernel(HALF, "1"), exact.region_kernel(WAYS[way], "1")
+    plain, found = mechanisms.region_kernel(HALF, "1"), mechanisms.region_kernel(WAYS[way], "1")
     assert (found.rows, found.bound, found.gained) == (plain.rows, plain.bound, plain.gained)
     assert type(found.dual) is np.ndarray
 
@@ -139,16 +139,16 @@ def test_the_same_gain_has_the_same_kernel_however_it_is_stored(way):
 def test_a_gain_is_neither_changed_nor_kept():
     gain = HALF.copy()
     gain.flags.writeable = False
-    exact.region_kernel(gain, 1)
+    mechanisms.region_kernel(gain, 1)
     assert (gain == HALF).all()
-    assert exact.region_kernel(np.eye(2, dtype=bool), 1).rows == exact.region_kernel([[1, 0], [0, 1]], 1).rows
+    assert mechanisms.region_kernel(np.eye(2, dtype=bool), 1).rows == mechanisms.region_kernel([[1, 0], [0, 1]], 1).rows
 
 
 @pytest.mark.parametrize("epsilon", ["1e-9", "1e-6", "2", "44", "700"])
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e299])
 def test_gains_of_any_size_have_their_kernel_and_bound(scale, epsilon):
     gain = scale * np.random.default_rng(3).normal(size=(5, 5))
-    kernel = exact.region_kernel(gain, epsilon)
+    kernel = mechanisms.region_kernel(gain, epsilon)
     assert kernel.ratio() <= exp_below(kernel.epsilon)
     assert kernel.gained <= kernel.bound
     assert kernel.bound / scale <= kernel.gained / scale + 1e-6
@@ -156,15 +156,15 @@ def test_gains_of_any_size_have_their_kernel_and_bound(scale, epsilon):
 
 @pytest.mark.parametrize("epsilon", ["0.5", 0.5, Decimal("0.5"), Fraction(1, 2), np.float32(0.5), "1/2"])
 def test_epsilon_is_what_its_text_says(epsilon):
-    assert exact.region_kernel(HALF, epsilon).epsilon == Fraction(1, 2)
-    assert exact.region_kernel(HALF, 0.1).epsilon == Fraction(1, 10)
+    assert mechanisms.region_kernel(HALF, epsilon).epsilon == Fraction(1, 2)
+    assert mechanisms.region_kernel(HALF, 0.1).epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("regions", [64, pytest.param(256, marks=pytest.mark.slow)])
 def test_many_regions_are_certified(regions):
     prior = 0.97 ** np.arange(regions)
     prior /= prior.sum()
-    kernel = exact.region_kernel(np.diag(prior), 4)
+    kernel = mechanisms.region_kernel(np.diag(prior), 4)
     best = max(prior[:m].sum() * math.exp(4) / (math.exp(4) + m - 1) for m in range(1, regions + 1))
     assert kernel.gained == pytest.approx(best, abs=1e-9)
     assert kernel.gained <= kernel.bound <= kernel.gained + 1e-6
@@ -192,7 +192,7 @@ def test_restricting_and_renormalising_breaks_what_folding_keeps():
 @given(st.integers(1, 7), st.sampled_from(["0.1", "2", "30"]), st.integers(0, 99))
 def test_a_fold_moves_every_weight_to_the_first_that_stands_for_it(regions, epsilon, seed):
     rng = np.random.default_rng(seed)
-    kernel = exact.region_kernel(rng.random((regions, regions)), epsilon)
+    kernel = mechanisms.region_kernel(rng.random((regions, regions)), epsilon)
     present = tuple(sorted(rng.choice(regions, rng.integers(1, regions + 1), replace=False).tolist()))
     instead = [[y, *rng.permutation([z for z in range(regions) if z != y]).tolist()] for y in range(regions)]
     rows = folded(kernel, present, instead)
@@ -231,12 +231,12 @@ ALL = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
 )
 def test_folds_that_are_none_are_refused(present, instead, message):
     with pytest.raises(ValueError, match=message):
-        folded(exact.region_kernel(np.eye(3), 1), present, instead)
+        folded(mechanisms.region_kernel(np.eye(3), 1), present, instead)
 
 
 def test_draws_follow_the_rows():
     """Chi-square by hand: each of 16 frequencies misses by five standard deviations with probability 6e-7."""
-    kernel = exact.region_kernel(np.diag([0.4, 0.3, 0.2, 0.1]), 1)
+    kernel = mechanisms.region_kernel(np.diag([0.4, 0.3, 0.2, 0.1]), 1)
     inputs = np.tile(np.arange(4), 25_000)
     drawn = kernel.draw(inputs, words=ReplayableWords(7))
     for i in range(4):
@@ -277,4 +277,4 @@ def test_draws_follow_the_rows():
 )
 def test_what_is_no_question_is_refused(gain, epsilon, message):
     with pytest.raises(ValueError, match=message):
-        exact.region_kernel(gain, epsilon)
+        mechanisms.region_kernel(gain, epsilon)

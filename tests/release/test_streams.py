@@ -24,7 +24,7 @@ from pyarrow.parquet import write_table
 
 import epsworth as ew
 from epsworth import lines
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Ledger, Pass, Policy, perturb_file
 from epsworth.release.file_tables import file_table
 from epsworth.release.tables import Perturbation

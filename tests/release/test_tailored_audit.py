@@ -9,8 +9,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from epsworth.exact import kernel
-from epsworth.exact.regions import RegionKernel
+from epsworth.mechanisms import kernel
+from epsworth.mechanisms.regions import RegionKernel
 from epsworth.release import Policy, audit_cases, audit_policy, randomisers
 from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Worst
 from epsworth.release.tailoring import ReachableRegions
@@ -117,7 +117,7 @@ def test_a_kernel_of_another_epsilon_is_caught(monkeypatch):
 
 
 def test_draws_that_can_be_replayed_are_caught(monkeypatch):
-    from epsworth.exact.testing import ReplayableWords
+    from epsworth.mechanisms.words import ReplayableWords
 
     usual = ConditionalKernel.draw
     monkeypatch.setattr(

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from epsworth import Feature, Policy
 from epsworth.bounds import Risk
-from epsworth.exact import kernel
-from epsworth.exact.rational import exp_below
-from epsworth.exact.regions import RegionKernel, folded
-from epsworth.exact.testing import ReplayableWords
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms import kernel
+from epsworth.mechanisms.regions import RegionKernel, folded
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Pass, Rule
 from epsworth.release.copies import Trees
 from epsworth.release.grids import Grid

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import epsworth as ew
 from epsworth.guarantees import Approximate, Probabilistic, compose
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 
 
 def test_theorem_2_composes_probabilistic_promises():
@@ -32,7 +32,7 @@ def test_theorem_2_is_loose_for_gaussians():
 def test_theorem_3_holds_as_approximate_dp_only(epsilon, failure):
     """The raw value coincides with a grid point, whose whole mass is then lost: not (epsilon, 0.1)-probabilistic DP."""
     delta = 0.1
-    release = ew.PrivacyIndicator(FAMILIES["krr"](float(epsilon)), delta)
+    release = ew.PrivacyIndicator(MECHANISMS["krr"](float(epsilon)), delta)
     assert release.loss_exceeds() == pytest.approx(failure, abs=5e-5)
     grid = np.arange(101) / 100
     rows = np.array([release.law(x).pmf(grid) for x in (0.0, 0.37, 1.0)])
@@ -52,5 +52,5 @@ def test_theorem_4_has_the_same_true_tail_at_every_epsilon():
 
 
 def test_accounting_is_approximate_dp_unless_asked_for():
-    assert FAMILIES["gaussian_clipped"](1.0, delta=0.1).guarantee.notion == "approximate"
-    assert FAMILIES["gaussian_clipped"](1.0, delta=0.1, calibration="theorem4").guarantee.notion == "probabilistic"
+    assert MECHANISMS["gaussian_clipped"](1.0, delta=0.1).guarantee.notion == "approximate"
+    assert MECHANISMS["gaussian_clipped"](1.0, delta=0.1, calibration="theorem4").guarantee.notion == "probabilistic"

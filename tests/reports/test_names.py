@@ -11,7 +11,7 @@ from epsworth.learner import MECHANISMS
 from epsworth.mechanisms.family import LABEL_RESPONSE, TAILORED
 from epsworth.reports.names import REPORTS, mechanism_name, noise_name
 
-CODES = (*ew.FAMILIES, LABEL_RESPONSE, TAILORED)
+CODES = (*ew.MECHANISMS, LABEL_RESPONSE, TAILORED)
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -27,7 +27,7 @@ def test_a_box_is_found():
         mechanisms=["pm", "laplace_clipped"], epsilons=[2.0], rng=0,
     )  # fmt: skip
     exact = [
-        float(ew.FAMILIES[m](2.0).law(0.6).mass(0.25, 1) * ew.FAMILIES[m](2.0).law(0.4).mass(0, 0.75))
+        float(ew.MECHANISMS[m](2.0).law(0.6).mass(0.25, 1) * ew.MECHANISMS[m](2.0).law(0.4).mass(0, 0.75))
         for m in ("pm", "laplace_clipped")
     ]
     np.testing.assert_allclose(claimed.stability[:, 0, 0], exact, atol=0.05)

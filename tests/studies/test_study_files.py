@@ -26,7 +26,7 @@ def test_a_study_reads_itself_again(tmp_path):
     study.save(tmp_path / "again.toml")
     assert ew.Study.load(tmp_path / "again.toml") == study
     assert ew.Study(**GIVEN).mechanisms == DEFAULT_MECHANISMS
-    assert len(ew.Study(**GIVEN, mechanisms="all").mechanisms) == len(ew.FAMILIES)
+    assert len(ew.Study(**GIVEN, mechanisms="all").mechanisms) == len(ew.MECHANISMS)
 
 
 @given(st.lists(st.decimals("0.001", "50", places=5), min_size=1, max_size=8, unique=True))

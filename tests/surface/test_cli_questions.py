@@ -18,7 +18,7 @@ from skops.io import dump
 
 import epsworth as ew
 from epsworth.cli import show
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.tables import read_table
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
@@ -164,7 +164,7 @@ def test_epsilon_per_record_comes_first_with_what_it_protects(cli):
 def test_promises_that_differ_between_mechanisms_are_told(capsys):
     curves = ew.stability(
         lambda records: records[:, 0] > 0.5, [[0.2]], sensitive=0, epsilons=[2.0],
-        mechanisms={"whole": FAMILIES["pm"], "half": lambda epsilon: FAMILIES["pm"](epsilon / 2)},
+        mechanisms={"whole": MECHANISMS["pm"], "half": lambda epsilon: MECHANISMS["pm"](epsilon / 2)},
     )  # fmt: skip
     show.print_curves(curves, "worst")
     show.print_facts(curves)

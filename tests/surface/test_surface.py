@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 
 
-PARTS = ("", "learner", "exact", "release", "pac", "reports", "coverage", "noise")
+PARTS = ("", "learner", "mechanisms", "release", "pac", "reports", "coverage", "noise")
 
 
 def test_every_public_name_exists_and_stands_in_the_reference():
@@ -39,7 +39,7 @@ def test_every_public_name_exists_and_stands_in_the_reference():
 
 
 def test_every_family_states_its_source():
-    for name, kind in ew.FAMILIES.items():
+    for name, kind in ew.MECHANISMS.items():
         assert kind.reference
         assert kind.title
         assert kind.__doc__
@@ -60,8 +60,8 @@ HEAVY = ("sklearn", "matplotlib", "polars", "pandas", "skops", "torch")
     ("code", "absent"),
     [
         ("import epsworth, epsworth.cli", ("numpy", "scipy", "rich.console", *HEAVY)),
-        ("import epsworth as ew; ew.stability; ew.FAMILIES; ew.recommend", HEAVY),
-        ("from epsworth import exact; exact.kernel('pm', 1)", ("cryptography", *HEAVY)),
+        ("import epsworth as ew; ew.stability; ew.MECHANISMS; ew.recommend", HEAVY),
+        ("from epsworth import mechanisms; mechanisms.kernel('pm', 1)", ("cryptography", *HEAVY)),
         ("import epsworth as ew; ew.learner.Client", HEAVY),
     ],
 )

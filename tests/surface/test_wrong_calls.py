@@ -75,8 +75,8 @@ CALLS = {  # what is called, and what its sentence says
     "an epsilon for no labels": (lambda t: ew.epsilon_needed(0.9, "x"), "labels must be a whole number"),
     "guarantees that are none": (lambda t: ew.compose([1]), "parts must be a list of Pure, Probabilistic or"),
     "one guarantee that is none": (lambda t: ew.compose(5), "parts must be a list of Pure, Probabilistic or"),
-    "a mechanism of a text": (lambda t: ew.FAMILIES["pm"]("x"), "epsilon must be a number or an array of numbers"),
-    "a law at a text": (lambda t: ew.FAMILIES["pm"](1).law("secret"), "x must be a number or an array of numbers"),
+    "a mechanism of a text": (lambda t: ew.MECHANISMS["pm"]("x"), "epsilon must be a number or an array of numbers"),
+    "a law at a text": (lambda t: ew.MECHANISMS["pm"](1).law("secret"), "x must be a number or an array of numbers"),
     "a density that is none": (lambda t: ew.density_mechanism(3), "density must be a function of y, x and epsilon"),
     "an output of one number": (lambda t: ew.density_mechanism(t.flat, output=3), "output must be the lowest and"),
     "an output of texts": (

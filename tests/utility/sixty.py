@@ -12,9 +12,12 @@ from functools import singledispatch
 import mpmath
 import numpy as np
 
-from epsworth import laws
-from epsworth.laws.grid import GridLaw
-from epsworth.laws.noise import Noise
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.boosted_laplace import Boosted
+from epsworth.mechanisms.exponential import TwoSidedGeometric
+from epsworth.mechanisms.krr import RandomisedResponse
+from epsworth.mechanisms.law import GridLaw
+from epsworth.mechanisms.laws import Noise
 
 mpmath.mp.dps = 60
 EXACT = mpmath.mpf
@@ -57,7 +60,7 @@ def _(law, lower, upper):
     return mass(law.noise, max(lower, EXACT(0)), min(upper, EXACT(1))) / mass(law.noise, EXACT(0), EXACT(1))
 
 
-@mass.register(laws.Boosted)
+@mass.register(Boosted)
 def _(law, lower, upper):
     low, high, boost = (EXACT(float(v)) for v in (law.lower, law.upper, law.boost))
     everywhere = mass(law.noise, lower, upper) + (boost - 1) * mass(law.noise, max(lower, low), min(upper, high))
@@ -89,9 +92,9 @@ def _(law, lower, upper):
 
 def _weights(law):
     index = int(law.index)
-    if isinstance(law, laws.RandomisedResponse):
+    if isinstance(law, RandomisedResponse):
         return [mpmath.exp(EXACT(float(law.epsilon))) if i == index else 1 for i in range(law.k)]
-    if isinstance(law, laws.TwoSidedGeometric):
+    if isinstance(law, TwoSidedGeometric):
         return [mpmath.exp(-EXACT(float(law.rate)) * abs(i - index)) for i in range(law.k)]
     near, far = EXACT(float(law.near)), EXACT(float(law.far))
     return [1 if i == index else near if abs(i - index) <= law.reach else far for i in range(law.k)]

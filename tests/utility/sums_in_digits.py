@@ -14,8 +14,8 @@ import mpmath
 import numpy as np
 from sixty import EXACT, mass
 
-from epsworth import laws
-from epsworth.laws.grid import GridLaw
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.law import GridLaw
 from epsworth.utility.engines.parts import parts_of
 from epsworth.utility.engines.sums import uniform_sum
 

@@ -74,7 +74,7 @@ def test_a_feature_that_does_not_matter_gets_no_budget():
 def test_the_split_is_never_worse_than_even_and_its_bounds_hold(on):
     split = ew.split_budget(FOREST, IRIS[::15], sensitive=[0, 2], total=4.0, domain=RANGES, on=on)
     assert split.lower >= split.even_lower
-    law = [ew.FAMILIES["pm"](epsilon) for epsilon in split.epsilons]
+    law = [ew.MECHANISMS["pm"](epsilon) for epsilon in split.epsilons]
     rng, agree = np.random.default_rng(0), []
     for row in IRIS[::15]:  # an independent simulation of the chosen split
         copies = np.repeat(row[np.newaxis], 4_000, axis=0)

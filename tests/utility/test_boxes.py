@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.utility.boxes import stays_at_least, unit_sides
 
 IRIS, SPECIES = load_iris(return_X_y=True)
@@ -164,7 +164,7 @@ def brute_force(model, record, sensitive):
             mass = 1.0
             for column, (a, b) in zip(sensitive, box, strict=True):
                 low, high = RANGES[column]
-                law = ew.FAMILIES["pm"](2.0).law((IRIS[record, column] - low) / (high - low))
+                law = ew.MECHANISMS["pm"](2.0).law((IRIS[record, column] - low) / (high - low))
                 mass *= float(law.mass((a - low) / (high - low), (b - low) / (high - low)))
             best = max(best, mass)
     return best
@@ -185,7 +185,7 @@ def test_a_sampled_box_is_certified_by_fresh_draws():
     box = ew.safe_box(diagonal, [0.7, 0.6], sensitive=[0, 1], epsilon=8.0, confidence=1 - 1e-6, rng=0)
     assert not box.best
     assert box.confidence == 1 - 1e-6
-    laws = [ew.FAMILIES["pm"](4.0).law(v) for v in (0.7, 0.6)]
+    laws = [ew.MECHANISMS["pm"](4.0).law(v) for v in (0.7, 0.6)]
     draws = np.column_stack([law.sample(400_000, np.random.default_rng(i)) for i, law in enumerate(laws)])
     inside = ((draws >= box.lower) & (draws <= box.upper)).all(axis=1)
     assert (~diagonal(draws[inside])).mean() <= box.flips_at_most
@@ -236,7 +236,7 @@ def test_boxes_of_linear_models_hold_and_none_is_larger(classes, features, mecha
 def lattice_boxes(model, x, mechanism, points):
     """The largest mass of a box around x between lattice points whose corners all keep the label."""
     pairs = [[(a, b) for a in points for b in points if a <= v <= b] for v in x]
-    laws = [ew.FAMILIES[mechanism](2.0).law(v) for v in x]
+    laws = [ew.MECHANISMS[mechanism](2.0).law(v) for v in x]
     masses = [law.mass(*np.array(sides).T) for law, sides in zip(laws, pairs, strict=True)]
     mass = functools.reduce(np.multiply.outer, masses).ravel()
     at = np.stack(np.meshgrid(*[np.arange(len(p)) for p in pairs], indexing="ij"), -1).reshape(-1, len(x))
@@ -261,7 +261,7 @@ def test_boxes_of_linear_models_are_not_worse_than_what_sampling_finds(features)
             lower, upper = (tuple(x + shrunk * (np.array(end) - x)) for end in (drawn.lower, drawn.upper))
             if corners_agree(model, dataclasses.replace(drawn, lower=lower, upper=upper)):
                 break
-        laws = [ew.FAMILIES["pm"](2.0).law(v) for v in x]
+        laws = [ew.MECHANISMS["pm"](2.0).law(v) for v in x]
         certain = np.prod([law.mass(a, b) for law, a, b in zip(laws, lower, upper, strict=True)])
         assert certain <= 1.001 * box.mass
 
@@ -300,7 +300,7 @@ def test_promises_of_sampled_boxes_are_kept(proposed, monkeypatch):
         monkeypatch.setattr("epsworth.utility.boxes._proposed", lambda *_: np.array([[0.0, 1.0]]))
     broken = 0
     grid = (np.arange(200_000) + 0.5) / 200_000
-    density = ew.FAMILIES["pm"](2.0).law(0.502).pdf(grid)
+    density = ew.MECHANISMS["pm"](2.0).law(0.502).pdf(grid)
     for seed in range(60):
         box = ew.safe_box(stripes, [0.502], sensitive=0, epsilon=2.0, confidence=0.9, rng=seed)
         inside = (grid >= box.lower[0]) & (grid <= box.upper[0])

@@ -127,7 +127,7 @@ def other_questions():
     yield "true labels", {"y": 1 - Y}
     yield "true labels", {"y": None}
     yield "ranges", {"domain": {0: (0, 2), 1: (0, 1)}}
-    yield "laws of what is released", {"mechanisms": dict.fromkeys(MIXED["mechanisms"], ew.FAMILIES["sw"])}
+    yield "laws of what is released", {"mechanisms": dict.fromkeys(MIXED["mechanisms"], ew.MECHANISMS["sw"])}
     yield "answers of the classifier", {"model": lambda records: (records[:, 0] + records[:, 1] > 1.02).astype(int)}
     yield "sensitive features", {"sensitive": [1, 0]}
 

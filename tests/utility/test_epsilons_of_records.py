@@ -82,6 +82,6 @@ def test_a_box_is_weighed_by_what_the_record_pays():
     box, part = (ew.safe_box(TREE, X[0], **asked_for, epsilon=epsilon) for epsilon in (6.0, 3.0))
     assert box.epsilon == 6.0
     assert box.mass > part.mass
-    law = ew.FAMILIES["pm"](3.0)
+    law = ew.MECHANISMS["pm"](3.0)
     mass = np.prod([float(law.law(x).mass(a, b)) for x, a, b in zip(X[0], box.lower, box.upper, strict=False)])
     assert box.mass == pytest.approx(mass, abs=1e-9)

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 import epsworth as ew
 from epsworth.bounds import Interval, Risk
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.curves import Bounds
 from epsworth.utility.engines.cells import CellTables, TreeCells, cells_for
 from epsworth.utility.engines.engine import Settings
@@ -158,7 +158,7 @@ def test_atoms_and_edges_fall_on_their_true_side(threshold, mechanism):
     """A threshold at 0 separates the atom at 0; float32 moves the edge; outside thresholds vanish."""
     model, law = stump(threshold), None
     curves = ew.stability(model, [[0.6]], sensitive=0, mechanisms=mechanism, epsilons=[1.0], method="cells")
-    law = ew.FAMILIES[mechanism.partition(":")[0]](1.0, **({"k": 11} if "krr" in mechanism else {})).law(0.6)
+    law = ew.MECHANISMS[mechanism.partition(":")[0]](1.0, **({"k": 11} if "krr" in mechanism else {})).law(0.6)
     values = np.arange(11) / 10
     goes_left = values.astype(np.float32) <= np.float64(threshold)
     if "krr" in mechanism:
@@ -179,7 +179,7 @@ def test_a_histogram_threshold_at_exactly_zero_keeps_its_atom():
     model = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=1).fit(x, x[:, 0] > 0)
     assert model.predict([[0.0], [1e-9]]).tolist() == [False, True]
     curves = ew.stability(model, [[0.5]], sensitive=0, mechanisms="laplace_clipped", epsilons=[1.0], method="cells")
-    atom = float(FAMILIES["laplace_clipped"](1.0).law(0.5).pmf(0.0))
+    atom = float(MECHANISMS["laplace_clipped"](1.0).law(0.5).pmf(0.0))
     assert 1 - curves.lower.item() == pytest.approx(atom, abs=1e-9)
 
 
@@ -265,7 +265,7 @@ def test_categorical_features_on_the_grid():
         domain={"age": (0, 100), "job": ["a", "b", "c"]},
     )  # fmt: skip
     assert (curves.method == "grid").all()
-    age, job = FAMILIES["krr"](1.0, k=11).law(0.2), FAMILIES["krr"](1.0, k=3).law(0.0)
+    age, job = MECHANISMS["krr"](1.0, k=11).law(0.2), MECHANISMS["krr"](1.0, k=3).law(0.0)
     young, other = float(age.mass(0, 0.4)), float(job.mass(0, 0.5))
     assert curves.lower[0, 0, 0] == pytest.approx(young * other + (1 - young) * (1 - other), abs=1e-10)
 
@@ -290,7 +290,7 @@ def test_categorical_features_are_axes_of_the_cells(name):
         fixed = X[:3] * [1, 0, 0] + [0, kind, flag]
         alone = ew.stability(model, fixed, sensitive=0, y=curves.labels, **settings).accuracy.lower
         for (e, epsilon), r in itertools.product(enumerate([0.5, 2.0, 6.0]), range(3)):
-            job, smokes = FAMILIES["krr"](epsilon, k=4), FAMILIES["krr"](epsilon, k=2)
+            job, smokes = MECHANISMS["krr"](epsilon, k=4), MECHANISMS["krr"](epsilon, k=2)
             chance = job.law(kinds.index(X[r, 1]) / 3).pmf(i / 3) * smokes.law(X[r, 2]).pmf(flag)
             total[:, e, r] += chance * alone[:, e, r]
     np.testing.assert_allclose(curves.lower, total, atol=1e-10)
@@ -299,7 +299,7 @@ def test_categorical_features_are_axes_of_the_cells(name):
 @pytest.mark.parametrize("name", ["pm", "sw", "laplace_clipped", "gaussian_clipped", "laplace"])
 @pytest.mark.parametrize("k", [2, 7, 64])
 def test_the_quantised_law_is_the_rounded_law(name, k):
-    mechanism = ew.FAMILIES[name](2.0)
+    mechanism = ew.MECHANISMS[name](2.0)
     from epsworth.mechanisms import Quantised
 
     law, inner = Quantised(mechanism, k).law(0.37), mechanism.law(0.37)

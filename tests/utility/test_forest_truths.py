@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, R
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 
 NAMES = ("pm", "sw", "laplace_clipped", "bounded_laplace", "hybrid", "staircase", "duchi", "krr:k=7", "exponential:k=5")
 KINDS = (
@@ -54,7 +54,7 @@ def ends_of_cells(model, feature):
 
 def law_of(name, epsilon, x):
     family, _, rest = name.partition(":k=")
-    return FAMILIES[family](epsilon, **({"k": int(rest)} if rest else {})).law(x)
+    return MECHANISMS[family](epsilon, **({"k": int(rest)} if rest else {})).law(x)
 
 
 def stay(model, record, sensitive, name, epsilon):

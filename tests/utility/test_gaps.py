@@ -35,7 +35,7 @@ import epsworth as ew
 from epsworth.classifiers.networks import OVERFLOWS
 from epsworth.classifiers.reading import LEAST_CLEAR, answers_as_read
 from epsworth.classifiers.thresholds import logistic_at
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.propagation import PropagatedBounds, bounds_for
 from epsworth.utility.engines.quadratic import quadratic_for
@@ -143,7 +143,7 @@ def wrong_curves(model, table, asked, rng, seen):
             for row, record in enumerate(table):
                 copies = np.tile(record, (DRAWS, 1))
                 for j in asked["sensitive"]:
-                    unit = FAMILIES[word](epsilon).law((record[j] + 3) / 6).sample(DRAWS, rng)
+                    unit = MECHANISMS[word](epsilon).law((record[j] + 3) / 6).sample(DRAWS, rng)
                     copies[:, j] = 6 * unit - 3
                 shares[m, e, row] = int((labels(copies) == labels(record[np.newaxis])[0]).sum())
     for method in ("auto", *FORCED):

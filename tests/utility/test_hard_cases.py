@@ -15,8 +15,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 
 import epsworth as ew
-from epsworth import laws
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS, laws
 from epsworth.utility.engines.sums import at_most, laplace_sum
 from parted import in_parts
 
@@ -118,7 +117,7 @@ def test_components_whitened_in_single_precision_are_scaled_as_the_step_does():
     found = ew.stability(model, record, sensitive=[0], mechanisms=["pm"], epsilons=[20.0, 28.0],
                          domain={0: (0.0, 1.0)}, tolerance=1e-6)  # fmt: skip
     for m, epsilon in enumerate((20.0, 28.0)):
-        truth = float(FAMILIES["pm"](epsilon).law(record[0, 0]).cdf(low))
+        truth = float(MECHANISMS["pm"](epsilon).law(record[0, 0]).cdf(low))
         assert found.lower[0, m, 0] - 1e-9 <= truth <= found.upper[0, m, 0] + 1e-9
 
 
@@ -165,7 +164,7 @@ def test_squares_of_small_weights_do_not_vanish():
 @pytest.mark.parametrize("name", ["pm", "laplace_clipped", "duchi", "krr"])
 def test_a_slack_beyond_the_sum_leaves_everything_open(name):
     """No label is clear then, so that the model's reading was never compared, and is not believed."""
-    held = [FAMILIES["krr"](2.0, k=9).law(0.25) if name == "krr" else FAMILIES[name](2.0).law(0.3)] * 4
+    held = [MECHANISMS["krr"](2.0, k=9).law(0.25) if name == "krr" else MECHANISMS[name](2.0).law(0.3)] * 4
     found = at_most(held, np.full(4, 1e-300), 0.0, 1e8, 1e-6)
     assert (found.lower == 0).all()
     assert (found.upper == 1).all()
@@ -175,7 +174,7 @@ def test_a_slack_beyond_the_sum_leaves_everything_open(name):
 
 
 def test_draws_and_masses_of_a_rounded_law_meet_at_the_same_doubles():
-    law = laws.Quantised(FAMILIES["pm"](50.0).law(0.15), 11)
+    law = laws.Quantised(MECHANISMS["pm"](50.0).law(0.15), 11)
     drawn = law.from_uniform(np.linspace(0, 1, 10_001))
     below = float(law.cdf(np.array(0.1)))
     assert abs((drawn <= 0.1).mean() - below) < 1e-3

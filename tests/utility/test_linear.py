@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from sums_in_digits import closed_form
 
 import epsworth as ew
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.engines import linear
 from epsworth.utility.engines.linear import linear_for
 from epsworth.utility.engines.sums import bracket, laplace_sum, transform_error
@@ -101,7 +101,7 @@ def test_every_mechanism_gets_its_own_engine():
 def test_sums_of_unclipped_laplace_noise(weights, epsilon):
     """Against 4e5 draws; false-alarm rate 1e-6 per case."""
     x = np.array([0.2, 0.9, 0.5, 0.4])[: len(weights)]
-    laws = [FAMILIES["laplace"](np.array([epsilon])).law(v) for v in x]
+    laws = [MECHANISMS["laplace"](np.array([epsilon])).law(v) for v in x]
     rng, n = np.random.default_rng(3), 400_000
     draws = sum(w * law.sample(n, rng)[:, 0] for w, law in zip(weights, laws, strict=True))
     for threshold in (-1.0, 0.0, 0.4):
@@ -118,7 +118,7 @@ def test_sums_of_unclipped_laplace_noise(weights, epsilon):
 def test_closed_form_and_lattice_agree(weights, name, epsilon):
     """Property test 6: the closed form lies inside the lattice bracket; zero and negative weights included."""
     weights, x = np.array(weights), np.array([0.3, 0.8, 0.05])[: len(weights)]
-    laws = [FAMILIES[name](np.array([epsilon])).law(v) for v in x]
+    laws = [MECHANISMS[name](np.array([epsilon])).law(v) for v in x]
     for threshold in (*np.linspace(-1.2, 1.3, 11), float(weights @ x)):
         low, high = bracket(laws, weights, threshold, 2**14)
         assert (low <= high).all()
@@ -132,9 +132,9 @@ def test_closed_form_and_lattice_agree(weights, name, epsilon):
 def test_the_lattice_does_not_wrap_around():
     """Five features, clipped Laplace at epsilon .1: a transform of length N would wrap and claim .0493 (truth .025)."""
     weights = np.array([0.8, 0.6, 0.7, 0.8, 0.3])
-    laws = [FAMILIES["laplace_clipped"](np.array([0.1])).law(0.5)] * 5
+    laws = [MECHANISMS["laplace_clipped"](np.array([0.1])).law(0.5)] * 5
     low, high = bracket(laws, weights, 0.0, 4096)
-    atom = float(FAMILIES["laplace_clipped"](0.1).law(0.5).pmf(0.0)) ** 5
+    atom = float(MECHANISMS["laplace_clipped"](0.1).law(0.5).pmf(0.0)) ** 5
     assert low <= atom <= high + 1e-12
     full_low, full_high = bracket(laws, weights, float(weights.sum()), 4096)
     assert full_low <= 1
@@ -143,10 +143,10 @@ def test_the_lattice_does_not_wrap_around():
 
 def test_an_atom_exactly_on_the_margin_stays_inside_the_bracket():
     """S = Y with an atom at 0 and the threshold at 0: whether `<=` or `<`, the bracket holds both."""
-    law = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
+    law = MECHANISMS["laplace_clipped"](np.array([1.0])).law(0.5)
     low, high = bracket([law], np.array([1.0]), 0.0, 2**12)
     assert low <= 0
-    assert high >= float(FAMILIES["laplace_clipped"](1.0).law(0.5).pmf(0.0))
+    assert high >= float(MECHANISMS["laplace_clipped"](1.0).law(0.5).pmf(0.0))
 
 
 @pytest.mark.parametrize("name", ["logistic", "lda", "scaled"])
@@ -175,7 +175,7 @@ def test_public_terms_that_cancel_widen_the_bracket():
     model = line(1.0, 1e9, -1e9)
     curves = ew.stability(model, [[0.5, 1.0, 1.0]], sensitive=0, mechanisms="pm", epsilons=[2.0], method="lattice")
     assert curves.upper.item() - curves.lower.item() > 1e-6
-    law = FAMILIES["pm"](2.0).law(0.5)
+    law = MECHANISMS["pm"](2.0).law(0.5)
     assert curves.lower.item() <= float(law.mass(0, 1)) <= curves.upper.item() + 1e-9
 
 
@@ -200,7 +200,7 @@ def test_public_values_of_one_record_say_nothing_about_another(scaler, size):
     np.testing.assert_array_equal(both.lower[:, :, 1], alone.lower[:, :, 0])
     np.testing.assert_array_equal(both.upper[:, :, 1], alone.upper[:, :, 0])
     rng = np.random.default_rng(0)
-    draws = np.column_stack([FAMILIES["pm"](2.0).law(v).sample(100_000, rng) for v in (0.4, 0.7)])
+    draws = np.column_stack([MECHANISMS["pm"](2.0).law(v).sample(100_000, rng) for v in (0.4, 0.7)])
     kept = model.predict(np.column_stack([draws[:, 0], np.ones(100_000), draws[:, 1]])) == alone.labels[0]
     assert alone.lower[0].item() - 0.008 <= kept.mean() <= alone.upper[0].item() + 0.008  # 5 standard errors
 
@@ -210,7 +210,7 @@ def test_the_bracket_allows_for_the_rounding_of_its_transforms(parts):
     """Coins on {0, w}: between atoms the bracket closes to its own rounding, and holds the rational truth."""
     rng, wrong = np.random.default_rng(parts), 0.0
     for _ in range(12):
-        law, weights = FAMILIES["krr"](np.array([rng.uniform(0.2, 3)]), k=2).law(1.0), np.array([1.0] * parts)
+        law, weights = MECHANISMS["krr"](np.array([rng.uniform(0.2, 3)]), k=2).law(1.0), np.array([1.0] * parts)
         one = Fraction(float(law[..., np.newaxis].pmf(1.0).item()))
         truth = sum(math.comb(parts, j) * one**j * (1 - one) ** (parts - j) for j in range((parts + 1) // 2))
         low, high = bracket([law] * parts, weights, (parts + 1) // 2 - 0.5, 2**12)
@@ -251,7 +251,7 @@ def test_a_tolerance_that_is_not_met_is_said():
 
 
 def test_a_threshold_that_rounding_moved_across_an_atom_or_a_constant_is_on_both_sides():
-    atom = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
+    atom = MECHANISMS["laplace_clipped"](np.array([1.0])).law(0.5)
     moved = [(w, n) for w in (0.1, 0.3, 0.7) for n in range(20, 300) if math.floor(w / (w / n)) < n]
     assert moved  # the atom at w, in steps of w / n
     for weight, steps in moved[:9]:
@@ -285,7 +285,7 @@ def test_chances_to_lose_to_several_rivals_add_up_outwards(monkeypatch):
         return given[-1], given[-1]
 
     monkeypatch.setattr(linear, "at_most", one)
-    law = FAMILIES["pm"](np.array([1.0])).law(0.5)
+    law = MECHANISMS["pm"](np.array([1.0])).law(0.5)
     found = linear.by_pairs([law], [linear.Comparison(np.array([1.0]), 0.0)] * 600, 0.0, 0.01)
     truth, most = 1 - sum(map(Fraction, given)), 1 - Fraction(max(given))
     assert Fraction(float(found.lower.item())) <= truth

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.boxes import NEARLY, Side, largest_part, priced_bound, share_out
 
-MECHANISMS = ["pm", "sw", "laplace_clipped", "bounded_laplace", "gaussian_clipped"]
+NAMES = ["pm", "sw", "laplace_clipped", "bounded_laplace", "gaussian_clipped"]
 WHOLE = np.array([[0.0, 1.0]])
 
 
@@ -29,7 +29,7 @@ def test_shares_are_the_best_of_all_divisions(parts):
         assert values[np.arange(parts), shares].sum() == pytest.approx(worth[units], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 10.0])
 @pytest.mark.cases(1)
 def test_two_sides_are_cut_as_a_fine_scan_would(name, epsilon):
@@ -39,7 +39,7 @@ def test_two_sides_are_cut_as_a_fine_scan_would(name, epsilon):
         x, slopes = rng.random(2), rng.normal(size=2)
         if case % 4 == 0:
             x[0] = case % 8 / 4  # an end of the range
-        laws = [FAMILIES[name](epsilon).law(v) for v in x]
+        laws = [MECHANISMS[name](epsilon).law(v) for v in x]
         sides = [Side(law, v, 0.0, 1.0, w) for law, v, w in zip(laws, x, slopes, strict=True)]
         margin = rng.random() * sum(side.room for side in sides)
         part, bound = largest_part(laws, x, np.tile(WHOLE, (2, 1)), slopes, margin)
@@ -60,7 +60,7 @@ def test_any_price_bounds_every_division(price):
     rng = np.random.default_rng(2)
     for name in MECHANISMS:
         x, slopes = rng.random(4), rng.normal(size=4)
-        sides = [Side(FAMILIES[name](2.0).law(v), v, 0.0, 1.0, w) for v, w in zip(x, slopes, strict=True)]
+        sides = [Side(MECHANISMS[name](2.0).law(v), v, 0.0, 1.0, w) for v, w in zip(x, slopes, strict=True)]
         bound = priced_bound(sides, 1.0, price)
         for shares in rng.dirichlet(np.full(4, 0.5), 100):
             assert sum(side.log_mass(share) for side, share in zip(sides, shares, strict=True)) <= bound
@@ -70,7 +70,7 @@ def test_any_price_bounds_every_division(price):
 
 
 def test_features_that_no_score_looks_at_stay_whole():
-    law = FAMILIES["pm"](2.0).law(0.4)
+    law = MECHANISMS["pm"](2.0).law(0.4)
     part, bound = largest_part([law, law], np.array([0.4, 0.4]), np.tile(WHOLE, (2, 1)), np.array([0.0, -2.0]), 0.5)
     np.testing.assert_allclose(part, [[0, 1], [0, 0.65]], atol=1e-12)
     assert np.log(law.mass(0, 0.65)) <= bound <= np.log(law.mass(0, 0.65) * NEARLY)

@@ -266,7 +266,7 @@ def test_atoms_fall_on_their_side(threshold, mechanism):
     """Label 1 above a threshold: closed form.  An atom on it is a tie, which only the classifier decides."""
     settings = {"mechanisms": mechanism, "epsilons": [1.0, 4.0], "tolerance": 0.005, "rng": 0}
     found = ew.stability(step_at(threshold), [[0.5]], sensitive=0, method="propagation", **settings)
-    family = ew.FAMILIES[mechanism.partition(":")[0]]
+    family = ew.MECHANISMS[mechanism.partition(":")[0]]
     options = {"delta": 0.1} if "delta" in mechanism else {"k": 11} if "k=" in mechanism else {}
     laws = [family(epsilon, **options).law(0.5) for epsilon in (1.0, 4.0)]
     above = np.array([1 - float(law.cdf(threshold)) for law in laws])

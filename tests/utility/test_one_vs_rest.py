@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 
 KINDS = {
     "logistic": LogisticRegression(),
@@ -75,7 +75,7 @@ def test_bounds_hold_the_truth_in_sixty_digits(kind, classes):
     for m, name in enumerate(["pm", "laplace_clipped"]):
         for e, epsilon in enumerate(EPSILONS):
             for r, record in enumerate(records[:6]):
-                law = FAMILIES[name](epsilon).law(record[0])
+                law = MECHANISMS[name](epsilon).law(record[0])
                 truth = chances(model, record, law)[model.predict(record[np.newaxis])[0]]
                 assert found.lower[m, e, r] <= truth <= found.upper[m, e, r]
 
@@ -95,7 +95,7 @@ def test_cells_are_those_of_the_model(kind, behind):
         cells[:, 0], cells[:, 2] = np.repeat(grid, 9), np.tile(grid, 9)
         stays = (model.predict(cells) == model.predict(record[np.newaxis])).reshape(9, 9)
         for e, epsilon in enumerate(EPSILONS):
-            one, other = (FAMILIES["krr"](epsilon, k=9).law(record[f]).pmf(grid) for f in (0, 2))
+            one, other = (MECHANISMS["krr"](epsilon, k=9).law(record[f]).pmf(grid) for f in (0, 2))
             assert found.lower[0, e, r] - 1e-14 <= one @ stays @ other <= found.upper[0, e, r] + 1e-14
     for mechanism in ("pm", "gaussian_clipped"):
         found = ew.stability(
@@ -153,9 +153,9 @@ def test_odd_members_are_never_read_wrongly(make):
         cells[:, 0] = grid
         stays = model.predict(cells) == model.predict(record[np.newaxis])
         for e, epsilon in enumerate(EPSILONS):
-            truth = FAMILIES["krr"](epsilon, k=101).law(record[0]).pmf(grid) @ stays
+            truth = MECHANISMS["krr"](epsilon, k=101).law(record[0]).pmf(grid) @ stays
             assert found.lower[0, e, r] - 1e-14 <= truth <= found.upper[0, e, r] + 1e-14
-            near = FAMILIES["pm"](epsilon).law(record[0])
+            near = MECHANISMS["pm"](epsilon).law(record[0])
             pieces = near.mass(grid[:-1], grid[1:])
             surely = pieces @ (stays[1:] & stays[:-1])  # up to what changes twice between two points
             perhaps = 1 - pieces @ (~stays[1:] & ~stays[:-1])
@@ -198,7 +198,7 @@ def test_a_plateau_at_a_half_is_of_the_first_class(ends):
         line[:, 0] = grid = np.linspace(0, 1, 4_001)
         stays = model.predict(line) == model.predict(record[np.newaxis])
         for e, epsilon in enumerate(EPSILONS):
-            law = FAMILIES["pm"](epsilon).law(record[0])
+            law = MECHANISMS["pm"](epsilon).law(record[0])
             change = np.flatnonzero(stays[1:] != stays[:-1])
             parts = np.split(grid, change + 1)
             low = sum(float(law.mass(part[0], part[-1])) for part in parts if stays[np.searchsorted(grid, part[0])])

@@ -16,9 +16,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sums_in_digits import closed_form
 
 import epsworth as ew
-from epsworth import laws
-from epsworth.laws.law import MASS_ERROR
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS, laws
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.rounding import UNIT
 from epsworth.search import last_passing
 from epsworth.space import Feature
@@ -69,30 +68,30 @@ NARROW = ("pm", 80.0, 0.5, 0.5, 1.0)  # a window that is narrower than one unit 
 
 @pytest.mark.parametrize(("name", "epsilon", "x", "lower", "upper"), [*WORST, NARROW])
 def test_no_mass_is_off_by_more_than_derived(name, epsilon, x, lower, upper):
-    assert off(FAMILIES[name](epsilon, **MORE.get(name, {})).law(x), lower, upper) <= MASS_ERROR
+    assert off(MECHANISMS[name](epsilon, **MORE.get(name, {})).law(x), lower, upper) <= MASS_ERROR
 
 
 def test_every_family_has_its_worst_case():
     """Without a slack masses would be taken for the truth, but for a family whose parameters are computed otherwise."""
-    assert {row[0] for row in WORST} == set(FAMILIES)
-    missed = [off(FAMILIES[n](epsilon, **MORE.get(n, {})).law(x), a, b) for n, epsilon, x, a, b in WORST]
+    assert {row[0] for row in WORST} == set(MECHANISMS)
+    missed = [off(MECHANISMS[n](epsilon, **MORE.get(n, {})).law(x), a, b) for n, epsilon, x, a, b in WORST]
     assert sum(one > UNIT / 2 for one in missed) >= len(WORST) - 3
 
 
 def test_ingredients_of_the_error_of_a_mass():
-    """The geometric law is the worst by count: see `epsworth.laws.law`."""
+    """The geometric law is the worst by count: see `epsworth.mechanisms.law`."""
     ratio = 8 + 1 + 8 + 1 + 1  # two expm1, the argument of one, the division
     assert (2 * 2 * ratio + 2 * 3 + 4) * UNIT <= MASS_ERROR
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_no_mass_of_6000_is_off_by_more_than_derived(name):
-    rng = np.random.default_rng(list(FAMILIES).index(name))
+    rng = np.random.default_rng(list(MECHANISMS).index(name))
     for _ in range(600):
         epsilon = float(np.exp(rng.uniform(np.log(1e-8), np.log(700))))
         x = float(rng.choice([0.0, 1.0, 1 - UNIT, 5e-324, 0.5, rng.random(), 1e-9 * rng.random()]))
-        law = FAMILIES[name](epsilon, **MORE.get(name, {})).law(x)
+        law = MECHANISMS[name](epsilon, **MORE.get(name, {})).law(x)
         near = x + 10.0 ** rng.uniform(-17, 0, 20) * rng.normal(size=20)
         beside = rng.choice([0.0, 1.0, -np.inf, np.inf, np.nextafter(x, -1), np.nextafter(x, 2)], 20)
         lower, upper = np.sort(np.where(rng.random(20) < 0.7, near, beside).reshape(2, 10), axis=0)
@@ -118,7 +117,7 @@ def test_sums_over_cells_hold_the_truth(name):
     for _ in range(8):
         edges = [np.concatenate([[-np.inf], np.sort(rng.random(6)), [np.inf]]) for _ in range(2)]
         agrees = (rng.random((7, 7)) < 0.5).astype(float)
-        mechanism, x = FAMILIES[name](float(rng.uniform(0.1, 9)), **MORE.get(name, {})), rng.random(2)
+        mechanism, x = MECHANISMS[name](float(rng.uniform(0.1, 9)), **MORE.get(name, {})), rng.random(2)
         laws_ = [mechanism.law(float(v)) for v in x]
         masses = [np.diff(below(feature, mechanism, law, e))[np.newaxis] for law, e in zip(laws_, edges, strict=True)]
         found = contract(agrees, masses)
@@ -155,7 +154,7 @@ def test_edges_on_the_unit_scale_are_allowed_to_be_rounded(method, width):
             return model.predict(np.repeat(feature.from_unit(u)[:, np.newaxis], count, axis=1)) == 0
 
         edge = last_passing(first_label, np.zeros(1), np.ones(1)).item()
-        left = mass(FAMILIES["sw"](12.0).law(float(feature.to_unit([x])[0])), -mpmath.inf, EXACT(edge))
+        left = mass(MECHANISMS["sw"](12.0).law(float(feature.to_unit([x])[0])), -mpmath.inf, EXACT(edge))
         truth = left if first_label(feature.to_unit([x]))[0] else 1 - left
         assert found.lower.item() <= truth <= found.upper.item()
         assert found.upper - found.lower < 1e-9
@@ -173,7 +172,7 @@ def test_the_exact_engines_hold_the_truth():
         )
         assert (found.upper - found.lower).max() < 1e-11
         for e, epsilon in enumerate(epsilons):
-            for m, law in enumerate((FAMILIES["pm"](epsilon).law(x), FAMILIES["krr"](epsilon, k=5).law(x))):
+            for m, law in enumerate((MECHANISMS["pm"](epsilon).law(x), MECHANISMS["krr"](epsilon, k=5).law(x))):
                 left = mass(law, -mpmath.inf, EXACT(cut))
                 truth = left if x <= cut else 1 - left
                 assert found.lower[m, e, 0] <= truth <= found.upper[m, e, 0]
@@ -198,7 +197,7 @@ def rational_sum(laws_, weights, threshold):
 
 def check_closed_form(rng):
     s = int(rng.integers(1, 4))
-    kinds = [FAMILIES[rng.choice(["pm", "sw"])](np.array([np.exp(rng.uniform(-7, 2.5))])) for _ in range(s)]
+    kinds = [MECHANISMS[rng.choice(["pm", "sw"])](np.array([np.exp(rng.uniform(-7, 2.5))])) for _ in range(s)]
     laws_, weights = [kind.law(float(rng.random())) for kind in kinds], rng.normal(size=s) * 10 ** rng.uniform(-2, 0, s)
     threshold = float(weights @ rng.random(s))
     lower, upper = (side.item() for side in closed_form(laws_, weights, threshold))
@@ -263,7 +262,7 @@ NEARLY_ALL = [  # below the threshold: the density there is so small that room f
 
 @pytest.mark.parametrize(("names", "epsilons", "x", "weights", "threshold"), NEARLY_ALL)
 def test_sums_of_shares_allow_for_their_own_rounding(names, epsilons, x, weights, threshold):
-    laws_ = [FAMILIES[name](np.array([e])).law(v) for name, e, v in zip(names, epsilons, x, strict=True)]
+    laws_ = [MECHANISMS[name](np.array([e])).law(v) for name, e, v in zip(names, epsilons, x, strict=True)]
     lower, upper = (side.item() for side in closed_form(laws_, np.array(weights), threshold))
     assert lower <= rational_sum([law[0] for law in laws_], weights, threshold) <= upper
 
@@ -292,7 +291,7 @@ def test_ingredients_of_the_error_of_transforms(parts):
 @pytest.mark.parametrize("epsilon", [0.2, 0.7, 1.9])
 def test_brackets_hold_sums_of_coins(epsilon):
     """Between atoms the lattice is exact but for its rounding, and the truth a fraction."""
-    law = FAMILIES["krr"](np.array([epsilon]), k=2).law(1.0)
+    law = MECHANISMS["krr"](np.array([epsilon]), k=2).law(1.0)
     one = mass(law[0], EXACT(1), EXACT(1))
     for parts in (1, 2, 5):
         truth = sum(math.comb(parts, j) * one**j * (1 - one) ** (parts - j) for j in range((parts + 1) // 2))
@@ -304,7 +303,7 @@ def test_areas_under_two_levels_hold_the_truth():
     """Boundaries that cut off a small corner, where what half planes are moved by counts for nothing."""
     rng = np.random.default_rng(0)
     for _ in range(60):
-        kinds = [FAMILIES["pm"](np.array([rng.uniform(0.1, 4)])).law(float(rng.random())) for _ in range(2)]
+        kinds = [MECHANISMS["pm"](np.array([rng.uniform(0.1, 4)])).law(float(rng.random())) for _ in range(2)]
         a, b = rng.uniform(0.3, 1, 2)
         plane = Comparison(np.array([a, b]), -float(10 ** rng.uniform(-9, -5)))
         lower, upper = _of_part(kinds, half_planes([plane]), np.zeros((1, 1)), 0.01)
@@ -330,7 +329,7 @@ def test_quadratic_leads_of_one_value_hold_the_truth():
     rng = np.random.default_rng(0)
     for name in ("pm", "laplace_clipped", "bounded_laplace", "laplace"):
         for _ in range(10):
-            law = FAMILIES[name](float(rng.uniform(0.2, 8))).law(float(rng.random()))
+            law = MECHANISMS[name](float(rng.uniform(0.2, 8))).law(float(rng.random()))
             place = float(rng.integers(1, 1024)) / 1024
             leads = quadratic.Leads(*(np.zeros(shape) for shape in ((1, 2, 2), (1, 2), (1,), (1,))))
             leads.slope[0, 1], leads.gap[0] = 1.0, -place
@@ -377,7 +376,7 @@ def test_decided_boxes_hold_the_truth():
     rng = np.random.default_rng(0)
     for _ in range(20):
         cuts, epsilon, x = np.sort(rng.random(5)), float(rng.uniform(0.2, 8)), float(rng.random())
-        law = FAMILIES["laplace_clipped"](epsilon).law(x)
+        law = MECHANISMS["laplace_clipped"](epsilon).law(x)
         region = branch(Steps(cuts), lambda a, b, law=law: law.cdf(b) - law.cdf(a), 1, 0.0)
         assert abs(EXACT(region.agrees.item()) - by_turns(law, cuts)) <= region.error
         assert region.error >= 2 * len(cuts) * MASS_ERROR
@@ -397,7 +396,7 @@ def test_cells_of_boxes_hold_the_truth(cells, monkeypatch):
     rng = np.random.default_rng(0)
     for _ in range(6):
         cuts, points = np.sort(rng.random((3, 4))), rng.random(3)
-        sides = [FAMILIES[name](float(rng.uniform(0.2, 8))).law(x) for name, x in zip(SMOOTH, points, strict=True)]
+        sides = [MECHANISMS[name](float(rng.uniform(0.2, 8))).law(x) for name, x in zip(SMOOTH, points, strict=True)]
         low = np.array(list(product(range(5), repeat=3)), dtype=np.int32).T
         turns = np.where(low.sum(axis=0) % 2, 1.0, -1.0)
         leads = Leads(low, low, np.zeros(125, dtype=np.int32), turns[np.newaxis], np.zeros(1), 0.0, True)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sums_in_digits import closed_form
 
 import epsworth as ew
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.engines.linear import (
     Comparison,
     HalfPlanes,
@@ -62,7 +62,7 @@ def test_areas_equal_rational_clipping():
 def test_one_rival_is_the_closed_form_of_a_sum(weights, name):
     """Two classes are a polygon with one cut: densities of sums say the same."""
     epsilons, weights = np.array([0.1, 1.0, 4.0, 8.0]), np.array(weights)
-    laws = [FAMILIES[name](epsilons).law(x) for x in (0.3, 0.8)][: len(weights)]
+    laws = [MECHANISMS[name](epsilons).law(x) for x in (0.3, 0.8)][: len(weights)]
     for threshold in np.linspace(-0.9, 0.6, 7):
         exact = closed_form(laws, weights, threshold)
         loses = mixed_areas((laws[0], laws[-1]), half_planes([Comparison(weights, -threshold, positive=False)]))
@@ -78,7 +78,7 @@ def test_slabs_hold_the_exact_areas(epsilon, x):
     """Two ways to one number; at epsilon 700 the windows are narrower than any double around x."""
     rng = np.random.default_rng(1)
     for name in ("pm", "sw"):
-        pair = tuple(FAMILIES[name](np.array([epsilon])).law(v) for v in x)
+        pair = tuple(MECHANISMS[name](np.array([epsilon])).law(v) for v in x)
         for _ in range(8):
             a, b = rng.normal(size=(2, 1, 4))
             planes = HalfPlanes(a, b, 0.15 - a * x[0] - b * x[1] + 0.1 * rng.normal(size=(1, 4)))
@@ -136,7 +136,7 @@ def test_grids_are_summed_exactly():
 
 
 def test_a_fine_grid_is_bracketed_without_visiting_every_point():
-    law = FAMILIES["krr"](np.array([0.5, 12.0]), k=100_001).law(0.3)
+    law = MECHANISMS["krr"](np.array([0.5, 12.0]), k=100_001).law(0.3)
     planes = half_planes([Comparison(np.array([1.0, -1.0]), 1e-7), Comparison(np.array([-1.0, -2.0]), 1.5)])
     low, high = slabs((law, law), planes, np.full((1, 2), 1e-12), 2_048)
     assert (high - low <= 4 / 2_048).all()
@@ -148,7 +148,7 @@ def test_a_fine_grid_is_bracketed_without_visiting_every_point():
 
 def test_a_boundary_through_a_corner_keeps_its_atoms_inside_the_bracket():
     """u > 0 and v > 0 with atoms at 0: whether the corner's labels win or lose, the bracket holds both."""
-    law = FAMILIES["laplace_clipped"](np.array([1.0])).law(0.5)
+    law = MECHANISMS["laplace_clipped"](np.array([1.0])).law(0.5)
     atom = law.pmf(0.0)
     low, high = slabs((law, law), HalfPlanes(np.array([[1.0, 0]]), np.array([[0, 1.0]]), np.zeros((1, 2))),
                       np.full((1, 2), 1e-12), 4_096)  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_boundary_through_a_corner_keeps_its_atoms_inside_the_bracket():
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
 def test_equal_weights_of_unclipped_laplace_noise(epsilon):
     """The difference of two Laplace variables of one scale: Pr[S > t] = e^-t (2 + t) / 4, for t in scales."""
-    law = FAMILIES["laplace"](np.array([epsilon])).law(0.5)
+    law = MECHANISMS["laplace"](np.array([epsilon])).law(0.5)
     for t in (0.0, 0.3, 4.0):
         planes = half_planes([Comparison(np.array([1.0, -1.0]), -t / epsilon)])
         low, high = slabs((law, law), planes, np.full((1, 1), 1e-12), 4_096)
@@ -175,7 +175,7 @@ def test_equal_weights_of_unclipped_laplace_noise(epsilon):
 @pytest.mark.parametrize("name", ["pm", "laplace_clipped"])
 @pytest.mark.parametrize("positive", [True, False])
 def test_what_public_terms_round_is_on_both_sides_of_a_bracket(engine, name, positive):
-    laws = [FAMILIES[name](np.array([1.0, 4.0])).law(x) for x in (0.3, 0.8)]
+    laws = [MECHANISMS[name](np.array([1.0, 4.0])).law(x) for x in (0.3, 0.8)]
     weights, slack = np.array([1.0, -0.4]), 0.05
     wide = engine.keeps(laws, [Comparison(weights, -0.2, positive)], slack, 1e-3)
     for moved in (-0.2 - slack, -0.2 + slack):
@@ -185,10 +185,10 @@ def test_what_public_terms_round_is_on_both_sides_of_a_bracket(engine, name, pos
 
 
 def test_slabs_count_what_scores_are_rounded_by_and_what_lies_beyond_them():
-    pair = tuple(FAMILIES["sw"](np.array([1.0])).law(x) for x in (0.3, 0.8))
+    pair = tuple(MECHANISMS["sw"](np.array([1.0])).law(x) for x in (0.3, 0.8))
     low, high = slabs(pair, HalfPlanes(*np.array([[[0.0]], [[1.0]], [[-0.5]]])), np.full((1, 1), 0.1), 64)
     assert low.item() <= pair[1].mass(0.6, 1).item()
     assert high.item() >= pair[1].mass(0.4, 1).item()
-    wide = tuple(FAMILIES["laplace"](np.array([1.0])).law(x) for x in (0.3, 0.8))
+    wide = tuple(MECHANISMS["laplace"](np.array([1.0])).law(x) for x in (0.3, 0.8))
     everywhere = slabs(wide, HalfPlanes(*np.array([[[0.0]], [[0.0]], [[1.0]]])), np.zeros((1, 1)), 1)
     assert everywhere.upper.item() == 1

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.guarantees import Approximate, Probabilistic, Pure
-from epsworth.mechanisms import FAMILIES, family
+from epsworth.mechanisms import MECHANISMS, family
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.contraction import outward
 from epsworth.utility.engines.linear import Comparison, settled
@@ -53,7 +53,9 @@ def test_curves_that_fall_are_not_bisected(name):
     assert "not guaranteed at every larger epsilon: do not raise it blindly" in str(answer)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "duchi"])  # which never falls into a ball inside
+@pytest.mark.parametrize(
+    "name", [name for name in MECHANISMS if name != "duchi"]
+)  # which never falls into a ball inside
 def test_balls_rise_with_epsilon(name):
     """On balls around x every family increases (section 6); an increasing curve holds above."""
     epsilons = np.linspace(0.5, 12, 24)

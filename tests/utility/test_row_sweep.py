@@ -370,7 +370,7 @@ def test_an_even_forest_whose_cells_are_all_asked():
             for e, epsilon in enumerate((1.0, 6.0)):
                 sides = []
                 for j in (0, 1):
-                    law = ew.FAMILIES[name](epsilon).law(float(WIDE[record, j]))
+                    law = ew.MECHANISMS[name](epsilon).law(float(WIDE[record, j]))
                     below = np.array([law.cdf(c) for c in cuts[j].tolist()])
                     sides.append(np.diff(np.concatenate([[0.0], below, [1.0]])))
                 truth = float(sides[0] @ agrees @ sides[1])

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import epsworth as ew
 from epsworth.bounds import Risk, clopper_pearson
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
 from epsworth.utility.engines import sampled
 from epsworth.utility.engines.engine import BATCH, Settings
 
@@ -27,7 +27,7 @@ def below(cut):
 
 def truth(name, epsilon, x, cut):
     """Exact stability of `below(cut)` at x."""
-    law = FAMILIES[name](epsilon).law(np.asarray(x))
+    law = MECHANISMS[name](epsilon).law(np.asarray(x))
     inside = law.mass(-np.inf, cut)
     return np.where(np.asarray(x) <= cut, inside, 1 - inside)
 
@@ -41,11 +41,11 @@ EPSILONS = [0.5, 2.0, 8.0]
 def test_bounds_hold_for_every_family(over):
     """One run over all families; all 120 bounds hold together except with probability 1e-6."""
     curves = stability(
-        below(0.4), X, sensitive=0, mechanisms=list(FAMILIES), epsilons=EPSILONS, rng=3,
+        below(0.4), X, sensitive=0, mechanisms=list(MECHANISMS), epsilons=EPSILONS, rng=3,
         confidence=1 - 1e-6, tolerance=0.03, over=over,
     )  # fmt: skip
-    exact = np.array([[truth(name, e, X[:, 0], 0.4) for e in EPSILONS] for name in FAMILIES])
-    assert curves.lower.shape == curves.upper.shape == (len(FAMILIES), 3, 4)
+    exact = np.array([[truth(name, e, X[:, 0], 0.4) for e in EPSILONS] for name in MECHANISMS])
+    assert curves.lower.shape == curves.upper.shape == (len(MECHANISMS), 3, 4)
     assert (curves.lower <= exact).all()
     assert (exact <= curves.upper).all()
     for bounds, value in ((curves.average(), exact.mean(axis=2)), (curves.worst(), exact.min(axis=2))):
@@ -297,7 +297,7 @@ def test_the_ceiling_is_not_exceeded_by_any_lower_bound():
     x = np.array([[0.39], [0.41]])
     for features in (1, 2):
         Z = np.repeat(x, features, axis=1)
-        pure = [n for n in FAMILIES if not n.startswith("gaussian")]
+        pure = [n for n in MECHANISMS if not n.startswith("gaussian")]
         curves = stability(
             below(0.4),
             Z,

@@ -114,7 +114,7 @@ def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
     bounded = midpoints(keeps, [(0.0, 1.0)] * 2, lattice=96)
     for word, e in [("pm", 2), ("laplace_clipped", 0), ("gaussian_clipped:delta=0.1", 1), ("laplace", 2)]:
         kind, _, delta = word.partition(":delta=")
-        laws = [ew.FAMILIES[kind](EPSILONS[e], **({"delta": float(delta)} if delta else {})).law(u) for u in unit]
+        laws = [ew.MECHANISMS[kind](EPSILONS[e], **({"delta": float(delta)} if delta else {})).law(u) for u in unit]
         far = 2.5 if word == "laplace" else 0.0  # e^-15 lies beyond
         span = [(u - far, u + far) if far else (0.0, 1.0) for u in unit]
         truth = quadrature(laws, span, midpoints(keeps, span, lattice=400) if far else bounded)
@@ -144,7 +144,7 @@ def test_one_feature_is_exact_to_rounding(name):
     unit, delta = (x[COLUMN] - low) / (high - low), {"gaussian_clipped:delta=0.1": {"delta": 0.1}}
     for m, word in enumerate(BOUNDED):
         for e, epsilon in enumerate(EPSILONS):
-            law = ew.FAMILIES[word.partition(":")[0]](epsilon, **delta.get(word, {})).law(unit)
+            law = ew.MECHANISMS[word.partition(":")[0]](epsilon, **delta.get(word, {})).law(unit)
             beyond = 1 - law.mass(-np.inf, cut)
             truth = start[0] + (np.where(left, -1, 1) * beyond).sum()
             assert curves.lower[m, e, 0] <= truth <= curves.upper[m, e, 0]
@@ -211,7 +211,7 @@ def test_an_atom_on_the_boundary_stays_inside_the_bracket_and_is_sampled(at):
     leads = quadratic_for(asked).leads(0, asked.labels[0], 1.0)
     atom = np.exp(-(0.4 if at == 0 else 0.6)) / 2
     truth = 1 - atom if at == 0 else 1.0
-    lower, upper = (side.item() for side in bracket(leads, [ew.FAMILIES["laplace_clipped"](1.0).law(0.4)], 0.01))
+    lower, upper = (side.item() for side in bracket(leads, [ew.MECHANISMS["laplace_clipped"](1.0).law(0.4)], 0.01))
     assert lower <= truth <= upper
     assert upper - lower == pytest.approx(atom, abs=1e-9)
     curves = ew.stability(model, [[0.4]], rng=0, confidence=1 - 1e-6, **settings)
@@ -228,7 +228,7 @@ def test_atoms_at_both_ends_of_both_features_are_counted(second):
     curves = ew.stability(
         model, [x], sensitive=[0, 1], mechanisms="laplace_clipped", per="feature", epsilons=[2.0], tolerance=1e-4
     )  # fmt: skip
-    one, other = (ew.FAMILIES["laplace_clipped"](2.0).law(u) for u in x)
+    one, other = (ew.MECHANISMS["laplace_clipped"](2.0).law(u) for u in x)
     edges = np.linspace(0, 1, 200_001)
     masses = one.cell_masses(edges)
     masses[0] -= one.pmf(0.0)
@@ -259,7 +259,7 @@ def test_unclipped_noise_in_a_disc_is_a_noncentral_chi_square():
     curves = ew.stability(
         model, [x], sensitive=[0, 1], mechanisms="gaussian:delta=0.1", per="feature", epsilons=epsilons, tolerance=1e-4
     )  # fmt: skip
-    sigma = np.array([ew.FAMILIES["gaussian"](e, delta=0.1).law(0.5).var() ** 0.5 for e in epsilons])
+    sigma = np.array([ew.MECHANISMS["gaussian"](e, delta=0.1).law(0.5).var() ** 0.5 for e in epsilons])
     truth = ncx2.cdf(square / sigma**2, 2, ((x + 1) ** 2).sum() / sigma**2)
     assert curves.labels == [0]
     assert (curves.lower[0, :, 0] <= truth).all()
@@ -269,7 +269,7 @@ def test_unclipped_noise_in_a_disc_is_a_noncentral_chi_square():
 
 def test_half_planes_of_the_normal_law_in_closed_form():
     """One rival, no curvature, slopes of either sign and zero: Pr[b.u + c > 0] for independent normals."""
-    laws = [ew.FAMILIES["gaussian"](e, delta=0.1).law(x) for e, x in ((2.0, 0.3), (4.0, 0.6))]
+    laws = [ew.MECHANISMS["gaussian"](e, delta=0.1).law(x) for e, x in ((2.0, 0.3), (4.0, 0.6))]
     for b in ([1.0, -2.0], [-1.0, 0.0], [0.0, 1.0], [3.0, 0.1]):
         slope = np.array([b])
         leads = Leads(np.zeros((1, 2, 2)), slope, np.array([0.2]), np.array([1e-12]))
@@ -316,7 +316,7 @@ def points_within(intervals, low, high, rng):
 def test_random_quadrics_are_decided_rightly():
     """Four rivals with curvatures of either sign: all lead, or one lags, wherever it is said; little is left open."""
     rng = np.random.default_rng(0)
-    laws = [ew.FAMILIES["laplace_clipped"](2.0).law(0.3), ew.FAMILIES["bounded_laplace"](5.0).law(0.7)]
+    laws = [ew.MECHANISMS["laplace_clipped"](2.0).law(0.3), ew.MECHANISMS["bounded_laplace"](5.0).law(0.7)]
     edges = np.sort(np.concatenate([[0, 0, 1, 1], rng.uniform(size=40)]))
     low, high, seen = edges[:-1], edges[1:], 0
     for _ in range(40):
@@ -371,7 +371,7 @@ def test_scores_that_cancel_widen_the_bracket():
     """Centres at 1e6: scikit-learn compares numbers of 1e12, whose rounding moves the boundary."""
     model = KMeans(2, n_init=1, random_state=0).fit([[1e6 - 1.1], [1e6 - 0.9], [1e6 + 0.9], [1e6 + 1.1]])
     settings = {"sensitive": 0, "domain": {0: (1e6 - 2, 1e6 + 2)}, "mechanisms": "pm", "epsilons": [2.0]}
-    law = ew.FAMILIES["pm"](2.0).law(0.625)
+    law = ew.MECHANISMS["pm"](2.0).law(0.625)
     unit = np.linspace(0, 1, 400_001)
     stays = model.predict((1e6 - 2 + 4 * unit)[:, np.newaxis]) == model.predict([[1e6 + 0.5]])[0]
     kept, lost = unit[stays], unit[~stays]

@@ -17,8 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sums_in_digits import of_laplace, of_noise, of_uniforms
 
 import epsworth as ew
-from epsworth import laws
-from epsworth.mechanisms import FAMILIES, Quantised
+from epsworth.mechanisms import MECHANISMS, Quantised, laws
 from epsworth.rounding import UNIT
 from epsworth.utility.engines import sums
 from epsworth.utility.engines.linear import linear_for
@@ -33,7 +32,7 @@ REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "linear_sums.j
 
 
 def one(name, epsilon, x, **options):
-    return FAMILIES[name](float(epsilon), **options).law(float(x))
+    return MECHANISMS[name](float(epsilon), **options).law(float(x))
 
 
 def signed(rng, s):
@@ -97,7 +96,7 @@ def check_grids(rng):
     for v in x:
         k, epsilon = int(rng.integers(3, 10)), 10 ** rng.uniform(-1, 1)
         if rng.random() < 0.4:
-            batch.append(Quantised(FAMILIES[str(rng.choice(["pm", "laplace_clipped"]))](epsilon), k).law(float(v)))
+            batch.append(Quantised(MECHANISMS[str(rng.choice(["pm", "laplace_clipped"]))](epsilon), k).law(float(v)))
         else:
             batch.append(one(str(rng.choice(GRIDS)), epsilon, v, k=k))
     t = thresholds(rng, weights, x)
@@ -163,7 +162,7 @@ def test_sums_hold_the_truth_at_random(check, cases):
 
 
 def reference(case, slack):
-    batch = [FAMILIES[case["mechanism"]](np.array([float(case["epsilon"])])).law(x) for x in case["x"]]
+    batch = [MECHANISMS[case["mechanism"]](np.array([float(case["epsilon"])])).law(x) for x in case["x"]]
     found = at_most(batch, np.array(case["weights"]), case["threshold"], slack, WIDTH)
     return found.lower.item(), found.upper.item()
 
@@ -194,7 +193,7 @@ def test_series_hold_the_truth(name):
     for _ in range(6):
         x, weights = rng.random(3), rng.choice([-1.0, 1.0], 3) * rng.uniform(0.3, 1, 3)
         t = float(rng.uniform(np.minimum(weights, 0).sum(), np.maximum(weights, 0).sum()))
-        batch = [FAMILIES[name](np.array([3.0])).law(v) for v in x]
+        batch = [MECHANISMS[name](np.array([3.0])).law(v) for v in x]
         truth = of_uniforms([law[0] for law in batch], weights.tolist(), t)
         parts = [parts_of(law) for law in batch]
         for terms, degree in ((16, 3), (301, 3)):
@@ -219,7 +218,7 @@ def test_what_a_series_leaves_out_is_no_more_than_its_bound(terms):
 @pytest.mark.parametrize("epsilon", [0.1, 3.0, 30.0])
 def test_transforms_are_right_and_bounded(name, epsilon):
     options = {"delta": 0.1} if name == "gaussian_clipped" else {}
-    law = FAMILIES[name](np.array([epsilon]), **options).law(0.4)
+    law = MECHANISMS[name](np.array([epsilon]), **options).law(0.4)
     for part in parts_of(law).smooth:
         v = 10.0 ** np.arange(-2, 7)
         found, size = np.abs(part.transform(v)), part.size(v)
@@ -237,7 +236,7 @@ def test_a_threshold_on_an_atom_is_on_both_sides():
     """0.1 + 0.2 in doubles is above 0.3: which side the atom is on is not known, so that both bounds are said."""
     weights, batch = (
         np.array([0.1, 0.2, 0.7, 0.4]),
-        [FAMILIES["duchi"](np.array([1.0])).law(v) for v in (0.1, 0.5, 0.6, 0.9)],
+        [MECHANISMS["duchi"](np.array([1.0])).law(v) for v in (0.1, 0.5, 0.6, 0.9)],
     )
     for t in (0.3, 0.1 + 0.2):
         found = at_most(batch, weights, t, 0.0, WIDTH)

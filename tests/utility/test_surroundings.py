@@ -77,7 +77,7 @@ def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
     assert drawn.labels[drawn.label] == str(curves.labels[around.record])
     assert drawn.own == (float(frame["age"][around.record]), float(frame["bmi"][around.record]))
     assert drawn.mechanisms == curves.mechanisms
-    law = ew.FAMILIES["pm"](2.0).law((drawn.own[1] - 10) / 50)
+    law = ew.MECHANISMS["pm"](2.0).law((drawn.own[1] - 10) / 50)
     edges = np.linspace(0, 1, 65)
     truth = law.cell_masses(edges)
     told = drawn.masses[0, 1, 1] / MASS_UNIT

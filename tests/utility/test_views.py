@@ -111,7 +111,7 @@ def share(law, parts):
 
 
 def law_of(family, epsilon, record):
-    return ew.FAMILIES[family](epsilon).law((record["age"].item() - 18) / 72)
+    return ew.MECHANISMS[family](epsilon).law((record["age"].item() - 18) / 72)
 
 
 def holds(lower, upper, truth):

@@ -12,7 +12,7 @@ from epsworth.rounding import round_down, show_up
 from epsworth.studies import inputs
 
 if TYPE_CHECKING:
-    from epsworth.mechanisms import Family
+    from epsworth.mechanisms.family import Family
 
 TAILORED = (
     "tailored: randomises in which region of one model a whole record lies, at one epsilon for all its features, so "

@@ -3,7 +3,7 @@
 ``door``      `Client`: a record in, a record out
 ``tailored``  policies that send what stands for a region of a classifier's map
 ``copies``    which region that is, by whole numbers
-``kernels``   integers recomputed from epsilon, and proven
+``kernels``   the integers of two levels, defined here for the library too, and proven
 ``grids``     values to places, and back
 ``reading``   the policy's JSON, strictly read
 """

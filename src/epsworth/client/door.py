@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from epsworth.client.grids import PLAIN, codes, ends, natural, place
-from epsworth.client.kernels import MOST_POINTS, SHARES, WORD, TwoLevel, stated
+from epsworth.client.kernels import MOST_BITS, MOST_POINTS, SHARES, WINDOWS, WORD, TwoLevel, stated
 from epsworth.client.reading import DIGEST, EPSILON, FORMAT, fingerprint, number, read, table, texts, whole
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from epsworth.client.tailored import Tailored
 
 NEEDED = ("name", "mechanism", "epsilon", "points", "low", "high", "width")
-RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside")
+RANGE = ("lower", "upper", "bits", "quantise", "missing", "outside", "window")
 WORDS = ("categories", "missing", "outside")
 NUMBERS = (int, float, Decimal)
 MOST_FEATURES = 4096
+WIDTH = re.compile(r"[1-9][0-9]{0,4}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")  # of a column: what a message may show
 
 
@@ -237,8 +238,7 @@ class _Feature:
         if type(entry["name"]) is not str or type(entry["mechanism"]) is not str:
             raise ValueError(f"{where}: name and mechanism must be texts; write the policy anew")
         self.name: str = entry["name"]
-        if entry["mechanism"] not in SHARES or (words and entry["mechanism"] != "krr"):
-            raise ValueError(f"{where}.mechanism: must be one of {', '.join(SHARES)}, for categories krr; use a table")
+        window = _window(where, entry)
         self.categories: list[Any] | None = None
         self.quantise: int | None = None
         points = whole(f"{where}.points", entry["points"], 2, MOST_POINTS)
@@ -246,7 +246,7 @@ class _Feature:
             self._read_categories(where, entry, points)
         else:
             self._read_range(where, entry, points)
-        self.kernel = TwoLevel(entry["mechanism"], _epsilon(f"{where}.epsilon", entry["epsilon"]), points)
+        self.kernel = TwoLevel(entry["mechanism"], _epsilon(f"{where}.epsilon", entry["epsilon"]), points, window)
         for key in ("low", "high", "width"):
             if entry[key] != str(getattr(self.kernel, key)):
                 raise ValueError(f"{where}.{key}: is not what epsilon and points give; write the policy anew")
@@ -263,7 +263,7 @@ class _Feature:
 
     def _read_range(self, where: str, entry: dict[str, Any], points: int) -> None:
         self.lower, self.upper = ends(where, entry)
-        if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, 16) != points:
+        if "bits" in entry and 1 << whole(f"{where}.bits", entry["bits"], 1, MOST_BITS) != points:
             raise ValueError(f"{where}.points: must be 2^bits; write the policy anew")
         if "quantise" in entry:
             self.quantise = whole(f"{where}.quantise", entry["quantise"], 2, 1 << 53)
@@ -318,6 +318,17 @@ class _Feature:
         """Return a number scaled about the centre; with a factor of 0 the centre."""
         middle = (self.lower + self.upper) / 2
         return middle + factor * (value - middle) if factor else middle
+
+
+def _window(where: str, entry: dict[str, Any]) -> tuple[int, bool] | None:
+    """Return the window that is stated of a mechanism that is none of `SHARES`: any width keeps epsilon."""
+    known = entry["mechanism"] in (("krr",) if "categories" in entry else SHARES)
+    window, width = entry.get("window"), entry["width"]
+    if known and window is None:
+        return None
+    if known or window not in WINDOWS or type(width) is not str or not WIDTH.fullmatch(width):
+        raise ValueError(f"{where}.mechanism: must be one of {', '.join(SHARES)}, for categories krr; use a table")
+    return int(width), window == "sliding"
 
 
 def _is_missing(value: Any) -> bool:

@@ -196,7 +196,7 @@ const SHARES = {
   sw: [wave, false],
   pm_affine: [narrow, true],
   sw_affine: [wave, true],
-}; // how much of the grid the window covers, about, and whether it moves linearly
+}; // how much of the grid the window covers, about, and whether it slides; of others a policy states the width
 
 function inverse(a, m) {
   let [r, next, t, following] = [m, a % m, 0n, 1n];
@@ -210,8 +210,8 @@ function inverse(a, m) {
 }
 
 class TwoLevel {
-  constructor(mechanism, epsilon, points) {
-    const [share, affine] = SHARES[mechanism], P = BigInt(points), [n, d] = share(epsilon);
+  constructor(mechanism, epsilon, points, window = null) { // which is that of one of SHARES, or its width, and whether it slides
+    const [share, affine] = window ?? SHARES[mechanism], P = BigInt(points), [n, d] = window ? [share, P] : share(epsilon);
     const top = points % 2 === 0 ? P - 1n : P - 2n;
     let width = 2n * ((n * P) / (2n * d)) + 1n;
     if (width < 1n) width = 1n;
@@ -288,22 +288,31 @@ function natural(y, steps, lower, upper) {
 
 const NEEDED = ["name", "mechanism", "epsilon", "points", "low", "high", "width"];
 
+// The window that is stated of a mechanism that is none of SHARES: any width keeps epsilon.
+function windowOf(where, entry) {
+  const known = has(entry, "categories") ? entry.mechanism === "krr" : has(SHARES, entry.mechanism);
+  const { window = null, width } = entry;
+  if (known && window === null) return null;
+  if (known || !["snapped", "sliding"].includes(window) || typeof width !== "string" || !/^[1-9][0-9]{0,4}$/.test(width))
+    refuse(`${where}.mechanism: must be one of ${Object.keys(SHARES).join(", ")}, for categories krr; use a table`);
+  return [BigInt(width), window === "sliding"];
+}
+
 class Feature {
   constructor(where, given) {
     const words = isTable(given) && has(given, "categories");
     const entry = words
       ? table(where, given, NEEDED, ["categories", "missing", "outside"])
-      : table(where, given, [...NEEDED, "lower", "upper"], ["bits", "quantise", "missing", "outside"]);
+      : table(where, given, [...NEEDED, "lower", "upper"], ["bits", "quantise", "missing", "outside", "window"]);
     if (typeof entry.name !== "string" || typeof entry.mechanism !== "string")
       refuse(`${where}: name and mechanism must be texts; write the policy anew`);
-    if (!has(SHARES, entry.mechanism) || (words && entry.mechanism !== "krr"))
-      refuse(`${where}.mechanism: must be one of ${Object.keys(SHARES).join(", ")}, for categories krr; use a table`);
+    const window = windowOf(where, entry);
     this.name = entry.name;
     const points = whole(`${where}.points`, entry.points, 2, MOST_POINTS);
     this.missing = entry.missing ?? null;
     if (words) this.readCategories(where, entry, points);
     else this.readRange(where, entry, points);
-    this.kernel = new TwoLevel(entry.mechanism, epsilonOf(`${where}.epsilon`, entry.epsilon), points);
+    this.kernel = new TwoLevel(entry.mechanism, epsilonOf(`${where}.epsilon`, entry.epsilon), points, window);
     for (const part of ["low", "high", "width"])
       if (entry[part] !== String(this.kernel[part]))
         refuse(`${where}.${part}: is not what epsilon and points give; write the policy anew`);

@@ -1,6 +1,7 @@
-"""Two-level kernels of one draw: their integers recomputed from epsilon, compared with the stated ones, and proven.
+"""Two-level kernels of one draw: the integers that a window's share of the grid and epsilon give, proven.
 
-Written anew, by whole numbers and fractions of the standard library: `epsworth.exact` does not judge itself here.
+The library's own kernels take their integers from here (`epsworth.mechanisms.two_level`); `epsworth.mjs` is held to
+them by vectors.
 """
 
 from __future__ import annotations
@@ -8,23 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-PRECISION = 256  # fraction bits of partial sums of e^x
+PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 WORD = 1 << 64
-LEAST, MOST = 1e-9, 700.0  # of an epsilon
-MOST_POINTS = 1 << 16
+EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
+MOST_BITS = 16
+MOST_POINTS = 1 << MOST_BITS
+WINDOWS = ("snapped", "sliding")
 
 
 def stated(text: str) -> Fraction:
     """Return the epsilon of a text of digits, or the nearest double where that is smaller."""
-    number = Fraction(text)
+    number, (low, high) = Fraction(text), EPSILON_RANGE
     nearest = float(number)
-    if not LEAST <= nearest <= MOST:
+    if not low <= nearest <= high:
         raise ValueError("epsilon must lie between 1e-9 and 700; write the policy anew")
     return min(number, Fraction(nearest))
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """Return a number below e^x: a partial sum of the Taylor series, every term rounded down."""
+    """Return a rational number below e^x (equal to it at x = 0), nondecreasing in x >= 0.
+
+    A partial sum of the Taylor series, every term rounded down.
+
+    Examples
+    --------
+    >>> float(exp_below(Fraction(1)))
+    2.718281828459045
+    """
+    if x < 0:
+        raise ValueError(f"x must not be negative, got {float(x):g}")
     term = total = 1 << PRECISION
     n = 0
     while term:
@@ -34,23 +47,43 @@ def exp_below(x: Fraction) -> Fraction:
     return Fraction(total, 1 << PRECISION)
 
 
-def _narrow(epsilon: Fraction) -> Fraction:
+def piecewise_width(epsilon: Fraction) -> Fraction:
+    """Return 2C = 1/(e^(eps/2) + 1), up to rounding: the width decides utility alone."""
     return 1 / (exp_below(epsilon / 2) + 1)
 
 
-def _wave(epsilon: Fraction) -> Fraction:
+def square_wave_width(epsilon: Fraction) -> Fraction:
+    """Return 2C = (e^eps (eps - 1) + 1)/(e^eps - 1)^2, up to rounding: the width decides utility alone."""
     bound = exp_below(epsilon)
     return (bound * (epsilon - 1) + 1) / (bound - 1) ** 2
 
 
 SHARES: dict[str, tuple[Callable[[Fraction], Fraction], bool]] = {
     "krr": (lambda epsilon: Fraction(0), False),
-    "pm": (_narrow, False),
-    "sw": (_wave, False),
-    "pm_affine": (_narrow, True),
-    "sw_affine": (_wave, True),
+    "pm": (piecewise_width, False),
+    "sw": (square_wave_width, False),
+    "pm_affine": (piecewise_width, True),
+    "sw_affine": (square_wave_width, True),
 }
-"""How much of the grid the window covers, about, and whether it moves linearly."""
+"""How much of the grid the window covers, about, and whether it slides; of others a policy states the width."""
+
+
+def _window(mechanism: str, epsilon: Fraction) -> tuple[Fraction, bool]:
+    share, affine = SHARES[mechanism]
+    return share(epsilon), affine
+
+
+def levels(epsilon: Fraction, points: int, share: Fraction) -> tuple[int, int, int]:
+    """Return the window's width m, about ``share`` of the grid, the weight A inside it and B elsewhere.
+
+    m is the odd number nearest ``share * points``.  B is the smallest integer with m E B >= 2^64 - (points - m) B for
+    which A = (2^64 - (points - m) B)/m is whole: B solves points * B = 2^64 mod m, which has a solution as m is odd and
+    the grid has 2^b points (or m = 1).
+    """
+    width = min(max(2 * int(share * points / 2) + 1, 1), points - 1 if points % 2 == 0 else points - 2)
+    least = -(-WORD // (points - width + width * exp_below(epsilon)))
+    low = least + (WORD * pow(points, -1, width) - least) % width
+    return width, (WORD - (points - width) * low) // width, low
 
 
 class TwoLevel:
@@ -58,17 +91,12 @@ class TwoLevel:
 
     __slots__ = ("affine", "gap", "high", "level", "low", "points", "room", "width")
 
-    def __init__(self, mechanism: str, epsilon: Fraction, points: int) -> None:
-        share, self.affine = SHARES[mechanism]
+    def __init__(self, mechanism: str, epsilon: Fraction, points: int, window: tuple[int, bool] | None = None) -> None:
+        """Take the window of one of `SHARES`, or one of a stated width that slides or not."""
+        share, self.affine = (Fraction(window[0], points), window[1]) if window else _window(mechanism, epsilon)
         self.points = points
-        bound = exp_below(epsilon)
-        self.width = min(
-            max(2 * int(share(epsilon) * points / 2) + 1, 1), points - 1 if points % 2 == 0 else points - 2
-        )
-        least = -(-WORD // (points - self.width + self.width * bound))
-        self.low = least + (WORD * pow(points, -1, self.width) - least) % self.width
-        self.high = (WORD - (points - self.width) * self.low) // self.width
-        self.prove(bound)
+        self.width, self.high, self.low = levels(epsilon, points, share)
+        self.prove(exp_below(epsilon))
         self.room, self.level, self.gap = points - self.width, points * self.low, self.high - self.low
 
     def prove(self, bound: Fraction) -> None:

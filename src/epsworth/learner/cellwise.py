@@ -9,11 +9,11 @@ from typing import final
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.mechanism import Symbols, blocks, one_by_one
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Packed, column_sums
+from epsworth.mechanisms.words import WordSource
 
 MOST_PATTERNS = 8  # classes whose 2^classes patterns of bits are simulated as counts
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.guarantees import Pure
 from epsworth.learner.asked import Asked, checked_asked
 from epsworth.learner.assignment import checked_rows
@@ -19,6 +18,7 @@ from epsworth.learner.config import PREFIX
 from epsworth.learner.rows import Rowed
 from epsworth.learner.tables.kernels import Question
 from epsworth.learner.wire import Bytes
+from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.refusals import alone
 
 PRIME = 4294967291  # the largest below 2^32

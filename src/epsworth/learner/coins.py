@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.rational import Exact, exp_below, stated
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms.rational import Exact, stated
+from epsworth.mechanisms.words import WordSource
 
 WORD = 1 << 64
 FARTHEST = 60  # epsilon beyond 60 ln 2 is served with the stronger promise e^epsilon = 2^60: weights must fit a word

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.documents import read_json
-from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Pure
 from epsworth.headers import shown_names
@@ -28,6 +27,7 @@ from epsworth.learner.entries import Values, column_of, names_of
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
+from epsworth.mechanisms.rational import Exact, stated
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]

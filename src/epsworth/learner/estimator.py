@@ -15,7 +15,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from epsworth.arrays import Floats
-from epsworth.exact.rational import Exact
 from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Holder
@@ -28,6 +27,7 @@ from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
 from epsworth.learner.tables.regimes import MOST_BY_CELLS
+from epsworth.mechanisms.rational import Exact
 from epsworth.refusals import alone
 
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval, Risk
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints, flip_weight
 from epsworth.learner.lattice import cells
 from epsworth.learner.power import Ballot, sign_power
 from epsworth.learner.tails import difference_interval, sign_test, vote_interval
 from epsworth.learner.tallies import MOST_USERS, Tallied, Tally
+from epsworth.mechanisms.words import WordSource
 from epsworth.numerals import short
 from epsworth.rounding import up
 

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
 from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
 from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Users
@@ -26,6 +25,7 @@ from epsworth.learner.signed import Hadamard, two_sided
 from epsworth.learner.tails import chernoff
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Vector
+from epsworth.mechanisms.words import WordSource
 from epsworth.rounding import down, up
 
 UNEVEN = Fraction(1, 10**6)  # of the power of `Slides`: given up for groups that are far from even

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import Risk
 from epsworth.documents import read_json
-from epsworth.exact.rational import stated
 from epsworth.files import reading
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.coins import checked_epsilon
@@ -30,6 +29,7 @@ from epsworth.learner.mechanism import (
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.learner.tallies import MOST_USERS
+from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
 from epsworth.results import Result
 from epsworth.rounding import show_down, show_up

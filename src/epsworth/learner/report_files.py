@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from epsworth.exact.entropy import SystemWords, WordSource
 from epsworth.files import check_distinct, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
+from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.parallel import in_order
 from epsworth.tables import column, selected
 

@@ -6,11 +6,11 @@ from abc import abstractmethod
 
 import numpy as np
 
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import Ints
 from epsworth.learner.mechanism import Mechanism, Users
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number
+from epsworth.mechanisms.words import WordSource
 
 
 class Rowed(Mechanism):

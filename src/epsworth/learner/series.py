@@ -10,12 +10,12 @@ from typing import final
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, uniform
 from epsworth.learner.mechanism import Users, blocks
 from epsworth.learner.rows import Rowed
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number
+from epsworth.mechanisms.words import WordSource
 
 HALF = 32  # a coefficient's value enters its bit's weight with this many bits
 

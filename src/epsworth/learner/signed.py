@@ -13,12 +13,12 @@ from typing import NamedTuple, final
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
 from epsworth.learner.mechanism import BLOCK, Symbols, Users, blocks, one_by_one
 from epsworth.learner.rows import Rowed
 from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Packed, column_sums
+from epsworth.mechanisms.words import WordSource
 
 
 @final

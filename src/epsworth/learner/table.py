@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from epsworth.exact.rational import Exact
 from epsworth.learner.cellwise import Krr, Oue
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.mechanism import Mechanism, checked_users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
 from epsworth.learner.signed import Hadamard, Ternary
+from epsworth.mechanisms.rational import Exact
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind for kind in (Hadamard, Ternary, Krr, Oue, Parity, Slides, Cosine)

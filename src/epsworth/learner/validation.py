@@ -19,13 +19,12 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Risk
 from epsworth.classifiers import Classifier, as_classifier
-from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import Exact
-from epsworth.exact.testing import NotPrivate
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
 from epsworth.learner.entries import alike, array_of, labels_of, names_of
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
+from epsworth.mechanisms.rational import Exact
+from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
 from epsworth.records import Records, as_records
 from epsworth.results import Result
 from epsworth.rounding import down, round_down, round_up, show_down, up

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats
-from epsworth.laws import Histogram
-from epsworth.laws.histogram import Cells
+from epsworth.arrays import Floats, as_floats
+from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.mechanisms.promise import INPUTS
 from epsworth.numerals import short, whole
@@ -24,6 +24,92 @@ MOST_CELLS = 1 << 14
 INSIDE = 8  # points of a cell, over which its density is averaged
 OFF = 0.01  # by which a density may miss 1, added up over those points
 BATCH = 1 << 20  # values of the density at a time
+UNITS = 2.0**52  # masses are multiples of 1 / UNITS, so that no sum of them is rounded
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Edges of cells, and the mass below every edge, by row; no array of a batch, so that indexing leaves it alone."""
+
+    edges: Floats
+    below: Floats
+
+    @classmethod
+    def of(cls, edges: Floats, heights: Floats) -> Cells:
+        """Make rows of nonnegative heights into masses that add up to 1 exactly."""
+        shares = heights * np.diff(edges)
+        counts = np.floor(shares / shares.sum(axis=1, keepdims=True) * UNITS).astype(np.int64)
+        rows = np.arange(len(counts))
+        counts[rows, counts.argmax(axis=1)] += int(UNITS) - counts.sum(axis=1)
+        below = np.zeros((len(counts), len(edges)))
+        below[:, 1:] = np.cumsum(counts, axis=1) / UNITS
+        return cls(edges, below)
+
+    @property
+    def masses(self) -> Floats:
+        """The mass of every cell, by row."""
+        return np.diff(self.below, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Law):
+    """A density that is constant on cells; ``rows`` says which row of the cells' masses each distribution has.
+
+    Examples
+    --------
+    >>> cells = Cells.of(np.array([0.0, 0.5, 1.0]), np.array([[1.5, 0.5]]))
+    >>> law = Histogram(np.array(0), cells)
+    >>> float(law.cdf(0.5)), float(law.mass(0.25, 0.75)), float(law.mean())
+    (0.75, 0.5, 0.375)
+    """
+
+    rows: NDArray[np.intp]
+    cells: Cells
+
+    def _below(self, y: ArrayLike) -> Floats:
+        """Return the mass below y: both differences are of doubles, so each is off by a unit of itself at most."""
+        edges = self.cells.edges
+        y, rows = np.broadcast_arrays(np.clip(as_floats(y), edges[0], edges[-1]), self.rows)
+        at = np.clip(np.searchsorted(edges, y, side="right") - 1, 0, len(edges) - 2)
+        first, last = self.cells.below[rows, at], self.cells.below[rows, at + 1]
+        return as_floats(first + (y - edges[at]) / (edges[at + 1] - edges[at]) * (last - first))
+
+    def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
+        """Return the mass of the interval."""
+        return np.clip(self._below(upper) - self._below(lower), 0.0, 1.0)
+
+    def pdf(self, y: ArrayLike) -> Floats:
+        """Return the density; on an edge that of the cell above it."""
+        edges = self.cells.edges
+        y, rows = np.broadcast_arrays(as_floats(y), self.rows)
+        at = np.clip(np.searchsorted(edges, y, side="right") - 1, 0, len(edges) - 2)
+        height = (self.cells.below[rows, at + 1] - self.cells.below[rows, at]) / (edges[at + 1] - edges[at])
+        return np.where((y >= edges[0]) & (y <= edges[-1]), height, 0.0)
+
+    def _moment(self, values: Floats) -> Floats:
+        return as_floats((self.cells.masses @ values)[self.rows])
+
+    def mean(self) -> Floats:
+        """Return E[Y]."""
+        edges = self.cells.edges
+        return self._moment((edges[1:] + edges[:-1]) / 2)
+
+    def var(self) -> Floats:
+        """Return the variance."""
+        a, b = self.cells.edges[:-1], self.cells.edges[1:]
+        return np.maximum(self._moment((a * a + a * b + b * b) / 3) - self.mean() ** 2, 0.0)
+
+    def from_uniform(self, u: ArrayLike) -> Floats:
+        """Return the quantile: the cell by halving, then the place within it."""
+        edges, below = self.cells.edges, self.cells.below
+        u, rows = np.broadcast_arrays(as_floats(u), self.rows)
+        at: NDArray[Any] = np.zeros(u.shape, dtype=np.intp)
+        for power in reversed(range((len(edges) - 1).bit_length())):
+            ahead = np.minimum(at + (1 << power), len(edges) - 2)
+            at = np.where(below[rows, ahead] <= u, ahead, at)
+        mass = below[rows, at + 1] - below[rows, at]
+        share = np.divide(u - below[rows, at], mass, out=np.zeros_like(u), where=mass > 0)
+        return as_floats(np.clip(edges[at] + share * (edges[at + 1] - edges[at]), edges[at], edges[at + 1]))
 
 
 @dataclass(frozen=True)
@@ -70,14 +156,14 @@ class DensityMechanism(Mechanism):
         """Return the average density of each cell, by true value; only public ones are named in a refusal."""
         edges = self._edges
         places = edges[:-1, np.newaxis] + np.diff(edges)[:, np.newaxis] * (np.arange(INSIDE) + 0.5) / INSIDE
-        found, size = np.empty((len(x), self.cells)), max(1, BATCH // places.size)
+        averages, size = np.empty((len(x), self.cells)), max(1, BATCH // places.size)
         for start in range(0, len(x), size):
             some = x[start : start + size, np.newaxis]
             heights = self._values(places.reshape(1, -1), some)
             if not (np.isfinite(heights) & (heights >= 0)).all():
                 raise ValueError("density: some of its values are negative, infinite or none; return finite ones")
-            found[start : start + size] = heights.reshape(len(some), self.cells, INSIDE).mean(axis=2)
-        sums = found @ np.diff(edges)
+            averages[start : start + size] = heights.reshape(len(some), self.cells, INSIDE).mean(axis=2)
+        sums = averages @ np.diff(edges)
         if (np.abs(sums - 1) > OFF).any():
             at = int(np.abs(sums - 1).argmax())
             where = f" at input {x[at]:g}, where it is {sums[at]:.4g}" if public else ""
@@ -85,19 +171,19 @@ class DensityMechanism(Mechanism):
                 f"density: it does not add up to 1 over outputs from {self.ends[0]:g} to {self.ends[1]:g}{where}; "
                 "divide by what it adds up to, widen output=, or take more cells="
             )
-        return found
+        return averages
 
     def _values(self, y: Floats, x: Floats) -> Floats:
-        """Ask the density; what it cannot answer is told without the error, which may hold values."""
-        shape, found = (len(x), y.size), None
+        """Ask the density; a failure is described without its error, which may hold values."""
+        shape, answer = (len(x), y.size), None
         try:
-            found = np.asarray(self.density(y, x, self.scalar_epsilon), dtype=np.float64)
-            return np.broadcast_to(found, shape)
+            answer = np.asarray(self.density(y, x, self.scalar_epsilon), dtype=np.float64)
+            return np.broadcast_to(answer, shape)
         except Exception:
-            told = f"it returns shape {found.shape}, not {shape}" if found is not None else "it fails"
+            problem = f"it returns shape {answer.shape}, not {shape}" if answer is not None else "it fails"
         raise ValueError(
-            f"density: {told} where y is a row of {shape[1]} outputs, x a column of {shape[0]} true values and epsilon "
-            "a number; take these three as they come, and return a number for each y and x"
+            f"density: {problem} where y is a row of {shape[1]} outputs, x a column of {shape[0]} true values and "
+            "epsilon a number; take these three as they come, and return a number for each y and x"
         )
 
 

@@ -13,7 +13,7 @@ from epsworth.mechanisms.label import LabelResponse
 from epsworth.mechanisms.mechanism import Mechanism, grid_size
 from epsworth.mechanisms.promise import check_promise
 from epsworth.mechanisms.quantised import Quantised
-from epsworth.mechanisms.table import FAMILIES
+from epsworth.mechanisms.table import MECHANISMS
 from epsworth.numerals import short
 from epsworth.rounding import show_down, show_up
 
@@ -103,11 +103,11 @@ def titled(words: str) -> str:
     ('Piecewise', 'Randomised response', '')
     """
     name = words.partition(":")[0]
-    return FAMILIES[name].title if name in FAMILIES else OTHERS.get(name, "")
+    return MECHANISMS[name].title if name in MECHANISMS else OTHERS.get(name, "")
 
 
 def family(words: str) -> Family:
-    """Read a mechanism's words: a name of `FAMILIES`, then options after a colon.
+    """Read a mechanism's words: a name of `MECHANISMS`, then options after a colon.
 
     Options are the family's own (``k``, ``delta``, ``calibration``) and, for every family,
     ``quantise``: the number of grid points to round outputs to (`Quantised`), and ``indicator``: the
@@ -127,11 +127,11 @@ def family(words: str) -> Family:
             f"mechanism {words!r} is made for one classifier and randomises whole records, no features: compare it by "
             "ew.stability, make its policy by ew.tailor (epsworth tailor), and name another mechanism here"
         )
-    if read.name not in FAMILIES:
-        close = difflib.get_close_matches(read.name, FAMILIES, n=1)
+    if read.name not in MECHANISMS:
+        close = difflib.get_close_matches(read.name, MECHANISMS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
-        raise ValueError(f"unknown mechanism {read.name!r}; the families are {', '.join(FAMILIES)}, label_rr; {hint}")
-    kind = FAMILIES[read.name]
+        raise ValueError(f"unknown mechanism {read.name!r}; the families are {', '.join(MECHANISMS)}, label_rr; {hint}")
+    kind = MECHANISMS[read.name]
     allowed = [f.name for f in fields(kind) if f.name != "epsilon"]
     for option in read.options:
         if option not in allowed:
@@ -157,19 +157,19 @@ def families(mechanisms: str | Iterable[str] | Mapping[str, Build]) -> tuple[Fam
             raise TypeError("mechanisms: a mapping holds functions of epsilon by name; write names alone as a list")
         if not all(isinstance(name, str) and name for name in mechanisms):
             raise TypeError("mechanisms: every function of epsilon needs a name, a text; name each of them")
-        found = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
+        chosen = [Family(name, partial(_brought, name, build)) for name, build in mechanisms.items()]
     else:
         if not isinstance(mechanisms, Iterable) or isinstance(mechanisms, type) or getattr(mechanisms, "ndim", 1) != 1:
             raise TypeError(
                 f"mechanisms must be names, or a mapping from names to functions of epsilon, got {short(mechanisms)}"
             )
-        found = [family(words) for words in mechanisms]
-    names = [f.name for f in found]
-    if not found:
-        raise ValueError(f"mechanisms is empty; choose at least one of {', '.join(FAMILIES)}")
+        chosen = [family(words) for words in mechanisms]
+    names = [f.name for f in chosen]
+    if not chosen:
+        raise ValueError(f"mechanisms is empty; choose at least one of {', '.join(MECHANISMS)}")
     if len(set(names)) < len(names):
         raise ValueError(f"mechanisms names one twice: {', '.join(names)}; list each once")
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _brought(name: str, build: Build, epsilon: float) -> Release:
@@ -194,8 +194,8 @@ def _brought(name: str, build: Build, epsilon: float) -> Release:
 
 def is_brought(release: Release) -> bool:
     """Tell a mechanism of somebody else's from those of this package."""
-    found = unwrapped(release)
-    return isinstance(found, DensityMechanism) or type(found).__module__.split(".")[0] != "epsworth"
+    mechanism = unwrapped(release)
+    return isinstance(mechanism, DensityMechanism) or type(mechanism).__module__.split(".")[0] != "epsworth"
 
 
 def unwrapped(release: Release) -> Release:
@@ -208,7 +208,7 @@ def unwrapped(release: Release) -> Release:
 def _check_one(words: object) -> None:
     """Refuse several mechanisms in one text: after a colon commas separate options, so that these cannot be told."""
     parts = words.split(",") if isinstance(words, str) else []
-    begun = [part.partition(":")[0].strip() in (*FAMILIES, LABEL_RESPONSE, TAILORED) for part in parts]
+    begun = [part.partition(":")[0].strip() in (*MECHANISMS, LABEL_RESPONSE, TAILORED) for part in parts]
     if len(parts) > 1 and (all(begun) or any(begun[1:])):
         raise ValueError(
             f"{words!r} lists several mechanisms, and commas separate options, too: give each by itself (repeat -m)"

@@ -1,212 +1,194 @@
-"""Gaussian noise on a value in [0, 1], under five calibrations of sigma (sensitivity 1)."""
+"""Gaussian noise, on the real line or clipped to the range.
+
+The kernel is discrete Gaussian noise, clipped: an exact (epsilon, delta) promise, and a pure loss.  Its weights are
+made log-concave.  Then the likelihood ratio of any two inputs is monotone in the output, clipping
+keeps it so, the two ends of the grid are the worst pair of inputs for every epsilon, and delta(epsilon) is the
+largest of Pr[Y_0 <= c] - e^epsilon Pr[Y_last <= c]: a number of order ``points`` integers, not an integral.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Literal, get_args
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import ClassVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from epsworth import laws
 from epsworth.arrays import Floats, as_floats
+from epsworth.client.kernels import PRECISION, WORD, exp_below
 from epsworth.extras import later
 from epsworth.guarantees import Approximate, Guarantee, Probabilistic, Pure
-from epsworth.laws import Law
-from epsworth.mechanisms.mechanism import Mechanism, Output
-from epsworth.numerals import positive
-from epsworth.rounding import down, up
-from epsworth.search import step_until
-
-erf, erfcx, log_ndtr, ndtr, ndtri, ndtri_exp = (
-    later("scipy.special", name) for name in ("erf", "erfcx", "log_ndtr", "ndtr", "ndtri", "ndtri_exp")
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.calibration import (
+    BY_SIGMA,
+    Calibration,
+    check_calibration,
+    clipped_sigma,
+    gaussian_sigma,
+    loss_above,
 )
-Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
-BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
-NEWTON_STEPS = 30  # about 6 are used
-# Relative errors of scipy's normal tails, in units of 2^-53: 5.7e-14 of erfc, hence of ndtr (Cephes's own table), 1e-13
-# of erfcx, hence of exp(log_ndtr) (Johnson's Faddeeva package).
-# An allowance for what others state: no input is known that needs it besides the units of `_ulps`.
-LIBRARY = 1024
+from epsworth.mechanisms.kernels import require
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.mechanism import Mechanism, Output
+from epsworth.mechanisms.noise_kernels import ClippedKernel
+from epsworth.mechanisms.rational import stated
+from epsworth.rounding import float_above
+
+ndtr = later("scipy.special", "ndtr")
+DELTA = 1e-5  # by default
+STATED = stated(DELTA, "delta")
+BEYOND = 4096  # distances past the grid that are summed one by one; the rest is an integral
+WIDEST = 1.5  # times the continuous sigma; a delta that needs more is beyond what the integers resolve
+SHALLOWEST = 0.01  # least slope, in units of delta, that a Newton step relies on
+FINE = 5e-5  # the share of sigma at which the search for less noise ends
+MOST_TRIALS = 60
 
 
-def hockey_stick(sigma: ArrayLike, epsilon: ArrayLike, sensitivity: float = 1.0) -> Floats:
-    """Return the smallest delta for which Gaussian noise is (epsilon, delta)-DP.
+@dataclass(frozen=True, eq=False)
+class GaussianKernel(ClippedKernel):
+    """Clipped noise with log-concave weights; ``sigma`` on the unit scale, ``stated`` the delta asked for."""
 
-    References
-    ----------
-    Balle & Wang 2018, Theorem 8: Phi(D/2s - eps s/D) - e^eps Phi(-D/2s - eps s/D).
+    sigma: float
+    stated: Fraction
+
+    def loss(self) -> float:
+        """Return the pure loss, rounded up: bounded by the ends; infinite where a far weight is rounded to zero."""
+        return super().loss() if min(self.noise[-2:]) > 0 else math.inf
+
+    def slack(self, bound: Fraction) -> Fraction:
+        """Return the smallest delta: outputs 0..c, as far as they favour input 0 by more than ``bound``."""
+        return max(self.gap(bound), Fraction(0))
+
+    def gap(self, bound: Fraction) -> Fraction:
+        """Return what the best such event has beyond ``bound``; negative where even output 0 has less."""
+        last, noise = self.points - 1, self.noise
+        favours = range(1, last)  # inner outputs; the ratio falls along them
+        c = bisect_left(favours, True, key=lambda y: noise[y] <= bound * noise[last - y])
+        return (self.whole - self.tail[c + 1] - bound * self.tail[last - c]) / self.whole
+
+    @property
+    def guarantee(self) -> Pure | Approximate:
+        """The pure loss where it is no more than was stated, else the stated epsilon with the delta that is kept."""
+        loss = self.loss()
+        if not self.stated or loss <= float_above(self.epsilon):
+            return Pure(loss)
+        return Approximate(float_above(self.epsilon), float_above(self.slack(exp_below(self.epsilon))))
+
+    def prove(self) -> None:
+        """Check that the weights are log-concave, the tail's continuation too, and that delta is kept."""
+        self.require_clipped()
+        t, rest = self.noise[:-1], self.noise[-1]
+        concave = all(t[d] * t[d] >= t[d - 1] * t[d + 1] for d in range(1, len(t) - 1))
+        no_gap = all(a > 0 or b == 0 for a, b in zip(t, [*t[1:], rest], strict=True))
+        require(concave and no_gap, self, "the weights are not log-concave")
+        # tails r/(1 - r) T(points - 2) with r up to the last step are those of a log-concave continuation
+        fits = len(t) < 2 or rest * (t[-2] - t[-1]) <= t[-1] * t[-1]
+        require(fits, self, "the tail is heavier than any log-concave continuation")
+        bound = exp_below(self.epsilon)
+        require(self.slack(bound) <= self.stated, self, "delta is exceeded")
+        require(bool(self.stated) or (min(t) > 0 and rest > 0 and self.ratio() <= bound), self, "epsilon is exceeded")
+
+
+def gaussian_clipped(
+    epsilon: Fraction, points: int, *, delta: Fraction = STATED, calibration: Calibration = "clipped"
+) -> GaussianKernel:
+    """Return discrete Gaussian noise (Canonne, Kamath & Steinke 2020) with which the integers keep delta.
+
+    ``clipped``: the least such noise; ``pure``: the least for delta = 0.  The other calibrations are widened where
+    they must be, never narrowed.
     """
-    ratio, epsilon = as_floats(sigma) / sensitivity, as_floats(epsilon)
-    half, shift = 0.5 / ratio, epsilon * ratio
-    return as_floats(np.maximum(ndtr(half - shift) - np.exp(epsilon + log_ndtr(-half - shift)), 0.0))
-
-
-def _ulps(terms: Floats) -> Floats:
-    """Count the units by which a normal tail may err at a sum or difference of two rounded terms t1 + t2 = ``terms``.
-
-    With u = 2^-53: the argument z errs by 2u t, its tail relatively by |z| + 1 times that (Mills's ratio); inside the
-    library z / sqrt(2) is rounded and squared, 3u z^2; the exponent epsilon + ln Phi, at most t^2 + t + 1 in size as
-    epsilon <= t^2/2, errs by twice that; |z| <= t.  All in all 7 t^2 + 4 t + 4 units, and four for what follows.
-    """
-    return np.asarray(LIBRARY + 8 * (1 + terms) ** 2)
-
-
-def _exceeds_above(sigma: Floats, epsilon: Floats) -> Floats:
-    """Return no less than the probability that the loss of Gaussian noise exceeds epsilon."""
-    half, shift = 0.5 / sigma, epsilon * sigma
-    return up(ndtr(half - shift), ulps=_ulps(half + shift))
-
-
-def _delta_above(sigma: Floats, epsilon: Floats) -> Floats:
-    """Return no less than the delta of Gaussian noise: of two bounds, the less.
-
-    Between a = eps s - 1/2s and b = eps s + 1/2s, delta / phi(a) is R(a) - R(b) for Mills's ratio R, the integral of
-    1 - x R(x); that is convex (R is completely monotone), so no more than its trapezoid, which does not cancel.
-    """
-    half, shift = 0.5 / sigma, epsilon * sigma
-    terms = half + shift
-    units = _ulps(terms)
-    apart = up(_exceeds_above(sigma, epsilon) - down(np.exp(epsilon + log_ndtr(-half - shift)), ulps=units))
-    falling = np.zeros_like(terms)
-    with np.errstate(over="ignore", invalid="ignore"):  # where noise is so small that nothing cancels
-        for end in (shift - half, terms):
-            x = end - 2.0**-51 * terms  # four units of the terms: two in them, one or two of differences
-            falling += up(1 - down(np.sqrt(np.pi / 2) * x * erfcx(np.sqrt(0.5) * x), ulps=units))
-        centred = np.exp(-0.5 * (shift - half) ** 2) / np.sqrt(2 * np.pi)
-        return np.fmin(apart, up(centred * half * falling, ulps=units))
-
-
-def _loss_above(sigma: Floats) -> Floats:
-    """Return no less than -ln(2 Phi(-1/sigma)), the loss of noise that is clipped to the width of its range."""
-    end = as_floats(1 / sigma)
-    with np.errstate(divide="ignore"):  # where the other branch is taken
-        # erf errs by 3.7e-16 (Cephes), its argument by 3u: 7u, twice that behind log1p below one half
-        near = up(as_floats(-np.log1p(-erf(np.sqrt(0.5) * end))), ulps=16)
-    far = up(as_floats(-np.log(2) - log_ndtr(-end)), ulps=_ulps(end))
-    return np.where(end < 0.67, near, far)
-
-
-def gaussian_sigma(
-    epsilon: ArrayLike, delta: ArrayLike, calibration: Calibration = "analytic", sensitivity: float = 1.0
-) -> Floats:
-    """Return the noise scale for a promise of (epsilon, delta).
-
-    Parameters
-    ----------
-    epsilon, delta : array_like
-        The promise; ``delta`` in (0, 1).
-    calibration : {"analytic", "exact_tail", "theorem4", "pure"}
-        ``analytic``: the least noise for (epsilon, delta)-DP (Balle & Wang 2018).
-        ``exact_tail``: the least noise whose loss exceeds epsilon with probability delta (Def. 10);
-        solves eps s - 1/(2s) = Phi^-1(1 - delta).
-        ``theorem4``: the closed form of Zheng & Hu 2025, Theorem 4; several times too much noise.
-        ``pure``: the least noise that is epsilon-DP once it is clipped to a range of width ``sensitivity``, whose
-        ends then are atoms: -1 / Phi^-1(e^-eps / 2).  ``delta`` is not used.  See `clipped_sigma`.
-    sensitivity : float
-        L2 sensitivity; sqrt(s) for s features at once.
-
-    Raises
-    ------
-    ValueError
-        For an epsilon that is not positive, a delta outside (0, 1), and an unknown calibration.
-
-    Examples
-    --------
-    >>> from epsworth import gaussian_sigma
-    >>> [round(float(gaussian_sigma(2.0, 0.1, c)), 3) for c in ("theorem4", "exact_tail", "analytic")]
-    [1.402, 0.914, 0.732]
-    """
-    epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
-    _check(epsilon, delta, calibration, BY_SIGMA)
-    sensitivity = positive("sensitivity", sensitivity)
-    sigma = _sigma(epsilon, delta, calibration)
-    return sigma if sensitivity == 1 else up(sensitivity * sigma)
-
-
-def _sigma(epsilon: Floats, delta: Floats, calibration: Calibration) -> Floats:
-    if calibration == "pure":
-        return _pure_sigma(epsilon)
-    spread = np.sqrt(np.log(2 / delta))
-    closed = as_floats((np.sqrt(spread**2 + epsilon) + spread) / (np.sqrt(2) * epsilon))  # keeps delta / 4: no rounding
-    if calibration == "theorem4":
-        return closed
-    z = -ndtri(delta)
-    root = np.sqrt(z * z + 2 * epsilon)
-    # (z + root) / (2 eps); for z < 0 the equal form 1 / (root - z) does not cancel
-    tail = as_floats(np.where(z > 0, (z + root) / (2 * epsilon), 1 / (root - np.minimum(z, 0))))
-    tail = step_until(lambda s: np.asarray(_exceeds_above(s, epsilon) <= delta), tail, fallback=closed)
-    if calibration == "exact_tail":
-        return tail
-    sigma = _least_sigma(epsilon, delta, tail)
-    return step_until(lambda s: np.asarray(_delta_above(s, epsilon) <= delta), sigma, fallback=tail)
-
-
-def clipped_sigma(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Return the least noise that is (epsilon, delta)-DP once it is clipped to a range of width one.
-
-    The likelihood ratio of the two ends of the range falls along the outputs, so delta is the largest of
-    Pr[Y_0 <= c] - e^eps Pr[Y_1 <= c] over 0 <= c < 1.  Without clipping c = 1/2 - eps sigma^2 is best.  Where that is
-    negative the lower end itself is, with delta = 1/2 - e^eps Phi(-1/sigma): clipping has taken the far outputs away.
-
-    Examples
-    --------
-    >>> float(clipped_sigma(1.0, 1e-5).round(3)), float(gaussian_sigma(1.0, 1e-5).round(3))
-    (1.111, 3.731)
-    """
-    epsilon, delta = np.broadcast_arrays(as_floats(epsilon), as_floats(delta))
-    analytic = as_floats(gaussian_sigma(epsilon, delta))
-    log_rest = np.log1p(-2 * np.minimum(delta, 0.4999))  # ln(1 - 2 delta); beyond, the far end is out of reach
-    root = as_floats(-1 / ndtri_exp(log_rest - np.log(2) - epsilon))
-    at_the_end = (delta < 0.4999) & (down(epsilon * root * root, ulps=2) >= 0.5) & (root < analytic)
-    return step_until(
-        lambda s: np.asarray(~at_the_end | (up(_loss_above(s) + up(log_rest, ulps=2)) <= epsilon)),
-        np.where(at_the_end, root, analytic),
-        fallback=analytic,
-    )
-
-
-def _pure_sigma(epsilon: Floats) -> Floats:
-    """Return the least sigma with -ln(2 Phi(-1/sigma)) <= epsilon, moved to the safe side."""
-    root = as_floats(-1 / ndtri_exp(-epsilon - np.log(2)))
-    return step_until(lambda s: np.asarray(_loss_above(s) <= epsilon), root, fallback=as_floats(2 * root))
-
-
-def _check(epsilon: Floats, delta: Floats, calibration: str, known: Sequence[str]) -> None:
-    if calibration not in known:
-        raise ValueError(f"calibration must be one of {', '.join(map(repr, known))}, got {calibration!r}")
-    for bad in delta[~((delta > 0) & (delta < 1))].flat:
-        raise ValueError(f"delta must lie strictly between 0 and 1, got {bad:g}")
-    for bad in epsilon[~((epsilon > 0) & np.isfinite(epsilon))].flat:
-        raise ValueError(f"epsilon must be positive and finite, got {bad:g}")
-
-
-def _least_sigma(epsilon: Floats, delta: Floats, tail: Floats) -> Floats:
-    """Solve _delta_above(sigma) = delta by Newton steps on log delta against log sigma.
-
-    The tail calibration is sufficient, hence above the root; the curve is concave, so the steps come
-    down to the root monotonically.  d delta / d sigma = -phi(1/2s - eps s) / s^2, since
-    phi(1/2s - eps s) = e^eps phi(-1/2s - eps s).
-    """
-    sigma = tail.copy()
-    for _ in range(NEWTON_STEPS):
-        value = np.maximum(_delta_above(sigma, epsilon), np.finfo(float).tiny)
-        centred = 0.5 / sigma - epsilon * sigma
-        slope = np.exp(-0.5 * centred**2) / np.sqrt(2 * np.pi) / (sigma * value)
-        step = np.log(value / delta) / np.maximum(slope, np.finfo(float).tiny)
-        sigma = sigma * np.exp(np.clip(step, -1.0, 0.1))
-        if (np.abs(step) < 1e-9).all():  # the next one is its square
+    tight, wanted = calibration in ("clipped", "pure"), Fraction(0) if calibration == "pure" else delta
+    sigmas = clipped_sigma if calibration == "clipped" else partial(gaussian_sigma, calibration=calibration)
+    start, bound = float(sigmas(float(epsilon), float(delta))), exp_below(epsilon)
+    best: GaussianKernel | None = None
+    sigma, low = start, 0.0
+    for trial in range(MOST_TRIALS):
+        trial_kernel = GaussianKernel("gaussian_clipped", epsilon, points, _largest(sigma, points), sigma, wanted)
+        change = _change(sigma, epsilon, float(wanted), float(trial_kernel.gap(bound) - wanted))
+        if trial_kernel.slack(bound) <= wanted:
+            best = trial_kernel
+            if not tight or change > -FINE:
+                break
+        else:
+            low = sigma
+        if best is not None and best.sigma <= low * (1 + FINE):
             break
-    return sigma
+        sigma = _between(
+            sigma * (1 + (0.999 if change < 0 else 1.01) * change), low, best.sigma if best else None, trial
+        )
+        if sigma > WIDEST * start:
+            break
+    if best is None:
+        raise ValueError(
+            f"delta {float(wanted):g} at epsilon {float(epsilon):g} is finer than integer weights on {points} points "
+            f"can keep; use fewer bits or {'a larger delta' if wanted else 'a smaller epsilon'}"
+        )
+    return best
+
+
+def _change(sigma: float, epsilon: Fraction, delta: float, excess: float) -> float:
+    """Return the share by which a Newton step for continuous noise changes sigma to lose ``excess`` of delta."""
+    at = float(epsilon)
+    far = (1 - max(0.5 - at * sigma**2, 0.0)) / sigma  # from the upper end to the edge of the best event
+    slope = math.exp(at - 0.5 * far**2) / math.sqrt(2 * math.pi) / sigma
+    return excess / max(slope, SHALLOWEST * delta, 1e-300)
+
+
+def _between(sigma: float, low: float, high: float | None, trial: int) -> float:
+    """Return the next sigma between one that fails and one that passes; a step that trusts too much is halved."""
+    least, most = max(low * (1 + 1e-13), 0.9 * (high or 0.0)), high or 1.1 * low
+    if least < sigma < most and not (low and high and trial % 3 == 2):  # a coarse grid leads Newton's steps astray
+        return sigma
+    return math.sqrt(least * most) if high is None or low else least
+
+
+def _largest(sigma: float, points: int) -> tuple[int, ...]:
+    """Return the weights scaled so that their total just fits a word."""
+    scale = 1 << 46  # a trial: weights are nearly proportional to it
+    whole = _whole(_log_concave(sigma, points, scale))
+    while True:
+        scale = scale * WORD // whole
+        scale -= scale >> 30
+        noise = _log_concave(sigma, points, scale)
+        whole = _whole(noise)
+        if whole <= WORD:
+            return tuple(noise)
+
+
+def _whole(noise: list[int]) -> int:
+    return 2 * sum(noise) - noise[0]
+
+
+def _log_concave(sigma: float, points: int, scale: int) -> list[int]:
+    """Return T(0) = scale, T(1), .., T(points - 2) and the tail beyond, all rounded down.
+
+    T(d + 1) = min(floor(target), T(d), floor(T(d)^2/T(d - 1))); target(d + 1) = target(d) r^(2d + 1).
+    """
+    spread = Fraction(sigma) * (points - 1)  # in steps of the grid
+    r = int((1 << PRECISION) / exp_below(1 / (2 * spread * spread)))
+    square = r * r >> PRECISION
+    beyond = min(int(10 * spread) + 2, BEYOND)
+    target, factor = scale << PRECISION, r
+    t = [scale]
+    for _ in range(points - 2 + beyond):
+        target, factor = target * factor >> PRECISION, factor * square >> PRECISION
+        most = t[-1] * t[-1] // t[-2] if len(t) > 1 and t[-2] else t[-1]
+        t.append(min(target >> PRECISION, t[-1], most))
+    far = int(scale * float(spread) * math.sqrt(2 * math.pi) * float(ndtr(-(len(t) - 0.5) / float(spread))))
+    if len(t) > 1 and t[-2] > t[-1]:
+        far = min(far, t[-1] * t[-1] // (t[-2] - t[-1]))
+    far = far if t[-1] else 0
+    return [*t[: points - 1], sum(t[points - 1 :]) + far]
 
 
 @dataclass(frozen=True)
 class Gaussian(Mechanism):
     """Gaussian noise on the real line: no pure promise at any epsilon."""
 
-    delta: float = 1e-5
+    delta: float = DELTA
     calibration: Calibration = "analytic"
 
     title: ClassVar[str] = "Gaussian, unclipped"
@@ -216,7 +198,7 @@ class Gaussian(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         known = BY_SIGMA if self.output == "real line" else get_args(Calibration)
-        _check(as_floats(self.epsilon), as_floats(self.delta), self.calibration, known)
+        check_calibration(as_floats(self.epsilon), as_floats(self.delta), self.calibration, known)
         if self.calibration == "pure" and self.output == "real line":
             raise ValueError("calibration 'pure' needs the atoms of a clipped range; use gaussian_clipped")
 
@@ -257,6 +239,7 @@ class GaussianClipped(Gaussian):
 
     title: ClassVar[str] = "Gaussian, clipped to the range"
     output: ClassVar[Output] = "[0, 1] with atoms at 0 and 1"
+    integers = staticmethod(gaussian_clipped)
 
     def _sigma(self, epsilon: Floats) -> Floats:
         return clipped_sigma(epsilon, self.delta) if self.calibration == "clipped" else super()._sigma(epsilon)
@@ -265,7 +248,7 @@ class GaussianClipped(Gaussian):
     def tight_epsilon(self) -> float:
         """-ln(2 Phi(-1/sigma)), reached by the atoms at opposite ends."""
         self.scalar_epsilon  # noqa: B018  one epsilon only
-        return float(_loss_above(self.sigma))
+        return float(loss_above(self.sigma))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from epsworth.arrays import as_floats
 from epsworth.guarantees import Approximate, Guarantee, compose
-from epsworth.laws import Law, RawOr
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import RawOr
 from epsworth.mechanisms.mechanism import Mechanism
 
 
@@ -26,8 +27,8 @@ class PrivacyIndicator:
 
     Examples
     --------
-    >>> from epsworth import FAMILIES, PrivacyIndicator
-    >>> wrapped = PrivacyIndicator(FAMILIES["pm"](1.0), delta=0.1)
+    >>> from epsworth import MECHANISMS, PrivacyIndicator
+    >>> wrapped = PrivacyIndicator(MECHANISMS["pm"](1.0), delta=0.1)
     >>> print(wrapped.guarantee)
     approximate LDP, epsilon 1, delta 0.1 per feature
     >>> wrapped.cost

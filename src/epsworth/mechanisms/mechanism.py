@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.client.kernels import EPSILON_RANGE
 from epsworth.guarantees import Guarantee, Pure
-from epsworth.laws import Law
+from epsworth.mechanisms.law import Law
 from epsworth.numerals import whole
 
+if TYPE_CHECKING:
+    from epsworth.mechanisms.kernels import Kernel
+
 MOST_POINTS = 2**20  # of a grid: each law holds a number per point
-EPSILON_RANGE = (1e-9, 700.0)  # where every formula has been tested to stay accurate in double precision
 
 Output = Literal["real line", "[0, 1]", "[0, 1] with atoms at 0 and 1", "grid"]
 
@@ -23,6 +27,9 @@ Output = Literal["real line", "[0, 1]", "[0, 1] with atoms at 0 and 1", "grid"]
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """Perturbs one feature on [0, 1] under local differential privacy.
+
+    ``integers``, where a mechanism has them, makes its kernel from epsilon, a number of grid points and options:
+    what a release is drawn by (`epsworth.mechanisms.kernel`).
 
     Parameters
     ----------
@@ -32,8 +39,8 @@ class Mechanism(ABC):
 
     Examples
     --------
-    >>> from epsworth import FAMILIES
-    >>> pm = FAMILIES["pm"](1.0)
+    >>> from epsworth import MECHANISMS
+    >>> pm = MECHANISMS["pm"](1.0)
     >>> print(pm.guarantee)
     pure LDP, epsilon 1 per feature
     >>> law = pm.law(0.2)  # of what is released where the true value is 0.2
@@ -46,6 +53,7 @@ class Mechanism(ABC):
     title: ClassVar[str]
     reference: ClassVar[str]
     output: ClassVar[Output]
+    integers: ClassVar[Callable[..., Kernel] | None] = None
 
     def __post_init__(self) -> None:
         low, high = EPSILON_RANGE
@@ -108,11 +116,11 @@ class Mechanism(ABC):
 def _numbers(field: str, given: ArrayLike) -> Floats:
     """Return a number, or an array of them; all else is refused by its kind alone, for it may be private."""
     try:
-        found = np.asarray(given)
-        if found.dtype.kind not in "OUSb":
-            return as_floats(found)
-        plain = {type(value) for value in np.asarray(given, dtype=object).flat}
-        if not plain & {str, bytes, bool, np.bool_, np.str_}:
+        values = np.asarray(given)
+        if values.dtype.kind not in "OUSb":
+            return as_floats(values)
+        kinds = {type(one) for one in np.asarray(given, dtype=object).flat}
+        if not kinds & {str, bytes, bool, np.bool_, np.str_}:
             return as_floats(given)
     except (TypeError, ValueError):
         pass
@@ -122,3 +130,21 @@ def _numbers(field: str, given: ArrayLike) -> Floats:
 def grid_size(k: int) -> int:
     """Check the number of grid points."""
     return whole("k", k, least=2, most=MOST_POINTS)
+
+
+@dataclass(frozen=True)
+class GridMechanism(Mechanism):
+    """A mechanism on ``k`` evenly spaced public values (101 by default: steps of 0.01)."""
+
+    k: int = 101
+
+    output: ClassVar[Output] = "grid"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "k", grid_size(self.k))
+
+    @property
+    def points(self) -> int:
+        """The grid's size k."""
+        return self.k

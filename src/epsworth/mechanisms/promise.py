@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
@@ -42,7 +42,7 @@ def check_promise(name: str, mechanism: object, inputs: Floats | None = None) ->
     if not isinstance(mechanism, Mechanism):
         raise TypeError(
             f"mechanisms: {name!r} must return a Mechanism for each epsilon, got {short(mechanism)}; subclass "
-            "epsworth.Mechanism, or return one of FAMILIES"
+            "epsworth.Mechanism, or return one of MECHANISMS"
         )
     x = grid = np.linspace(0.0, 1.0, INPUTS)
     if inputs is not None:
@@ -60,8 +60,8 @@ def check_promise(name: str, mechanism: object, inputs: Floats | None = None) ->
     promise = mechanism.guarantee
     ceiling = min(promise.epsilon, mechanism.tight_epsilon) if promise.notion == "pure" else promise.epsilon
     if promise.delta == 0:
-        for told in (masses, atoms):
-            _check_ratio(name, mechanism, ceiling, told, MASS_ERROR * (1 + np.exp(ceiling)), shown)
+        for likelihoods in (masses, atoms):
+            _check_ratio(name, mechanism, ceiling, likelihoods, MASS_ERROR * (1 + np.exp(ceiling)), shown)
         _check_ratio(name, mechanism, ceiling, densities, SAME * densities.max(axis=0), shown)
         return
     excess = _excess(masses, promise.epsilon)
@@ -87,16 +87,17 @@ def _check_law(name: str, masses: Floats, densities: Floats, inputs: Floats | No
 
 
 def _check_ratio(
-    name: str, mechanism: Mechanism, epsilon: float, told: Floats, room: Floats | float, inputs: Floats | None
+    name: str, mechanism: Mechanism, epsilon: float, likelihoods: Floats, room: Floats | float, inputs: Floats | None
 ) -> None:
     """Refuse an output that is too much more likely from one input than from another."""
-    most, least = told.max(axis=0), told.min(axis=0)
+    most, least = likelihoods.max(axis=0), likelihoods.min(axis=0)
     over = most - np.exp(epsilon) * least - room
     if not (over <= 0).all():
         at = int(over.argmax())
         first, second = ("one record", "another")
         if inputs is not None:
-            first, second = (f"input {inputs[told[:, at].argmax()]:g}", f"{inputs[told[:, at].argmin()]:g}")
+            column = likelihoods[:, at]
+            first, second = f"input {inputs[column.argmax()]:g}", f"{inputs[column.argmin()]:g}"
         finite = least[at] > 0
         ratio = f"{most[at] / least[at]:.4g} times as likely" if finite else "possible"
         raise ValueError(

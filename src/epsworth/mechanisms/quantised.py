@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from epsworth import laws
 from epsworth.arrays import Floats
 from epsworth.guarantees import Approximate, Guarantee
-from epsworth.laws import Law
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.mechanism import Mechanism, Output, grid_size
 
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from epsworth.guarantees import Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import Release
-from epsworth.mechanisms.grid import KRR, GridMechanism
 from epsworth.mechanisms.indicator import PrivacyIndicator
+from epsworth.mechanisms.krr import KRR
 from epsworth.mechanisms.label import LabelResponse
-from epsworth.mechanisms.mechanism import Mechanism
+from epsworth.mechanisms.mechanism import GridMechanism, Mechanism
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.numerals import short
 from epsworth.rounding import float_above, float_below

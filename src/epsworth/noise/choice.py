@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.laws import Law
+from epsworth.mechanisms.law import Law
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Region

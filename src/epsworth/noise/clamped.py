@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth import laws
 from epsworth.arrays import Floats, as_floats
+from epsworth.mechanisms import laws
 from epsworth.noise.mechanism import Boosted, NoiseMechanism
 from epsworth.noise.profiles import Kernel, kernel_law
 from epsworth.noise.regions import Absolute, Fixed

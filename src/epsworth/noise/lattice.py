@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from epsworth import laws
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws import Law
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.steps import Lattice, Steps
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.answers import finite, in_steps
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
@@ -137,9 +137,9 @@ class LatticeNoise(NoiseMechanism):
         """Return the law around the answer, which a lattice rounds first: its fraction would tell answers apart."""
         masses = tuple((self.masses / self.masses.sum()).tolist())
         if not self.cells:
-            return laws.Lattice(as_floats(in_steps(answer, self.step) * self.step), self.step, masses)
+            return Lattice(as_floats(in_steps(answer, self.step) * self.step), self.step, masses)
         edges = (np.arange(self.masses.size + 1) - self.masses.size / 2) * self.step
-        return laws.Steps(finite(answer), tuple(edges.tolist()), masses)
+        return Steps(finite(answer), tuple(edges.tolist()), masses)
 
 
 @dataclass(frozen=True)

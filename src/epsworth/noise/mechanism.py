@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth import laws
 from epsworth.arrays import Floats, as_floats, generator
-from epsworth.laws import Law
+from epsworth.mechanisms import boosted_laplace
+from epsworth.mechanisms.law import Law
 from epsworth.noise.answers import finite
 from epsworth.noise.profiles import (
     Kernel,
@@ -156,11 +156,11 @@ class Boosted(NoiseMechanism):
         """Return the nearest answers of the region's public list, if it has one."""
         return self.region.rounded(answer)
 
-    def law(self, answer: ArrayLike = 0.0) -> laws.Boosted:
+    def law(self, answer: ArrayLike = 0.0) -> boosted_laplace.Boosted:
         """Return the boosted law around a number, on the region's public list or, for analysis alone, off it."""
         answer = as_floats(answer)
         low, high = self.region.ends(answer)
-        return laws.Boosted(
+        return boosted_laplace.Boosted(
             kernel_law(self.kernel, self.scale, answer), low, high, np.full(answer.shape, float(self.boost))
         )
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from epsworth import laws
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws.noise import Noise
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.laws import Noise
 from epsworth.noise.regions import Region
 
 Kernel = Literal["gaussian", "laplace"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.mechanisms.gaussian import gaussian_sigma, hockey_stick
+from epsworth.mechanisms.calibration import gaussian_sigma, hockey_stick
 from epsworth.noise import allowed
 from epsworth.noise.allowed import numbers, share, whole
 from epsworth.noise.mechanism import Boosted

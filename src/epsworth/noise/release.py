@@ -16,12 +16,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth.client.kernels import WORD, exp_below
 from epsworth.documents import read_json
-from epsworth.exact.alias import WORD, Alias
-from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import Exact, exp_below, stated
-from epsworth.exact.testing import NotPrivate
 from epsworth.files import reading
+from epsworth.mechanisms.alias import Alias
+from epsworth.mechanisms.rational import Exact, stated
+from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
 from epsworth.noise.allowed import length, whole
 from epsworth.noise.answers import in_steps
 from epsworth.noise.composition import composed_epsilon

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth import laws
 from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.mechanisms.steps import Steps
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
 from epsworth.rounding import float_below, up
@@ -67,7 +67,7 @@ class Staircase(NoiseMechanism):
         periods, rest = _periods(self.theta, self.sensitivity)
         return float(_outside(np.array(-self.loss), periods, rest))
 
-    def law(self, answer: ArrayLike = 0.0) -> laws.Steps:
+    def law(self, answer: ArrayLike = 0.0) -> Steps:
         """Return the law, cut where less than 1e-17 is left."""
         periods = int(np.ceil(-np.log(TAIL) / self.loss)) + 1
         if periods > MOST_PERIODS:
@@ -82,7 +82,7 @@ class Staircase(NoiseMechanism):
         kept = np.diff(edges, prepend=0.0) > 0
         edges, masses = edges[kept] * self.sensitivity, masses[kept]
         whole = np.concatenate([masses[::-1], masses])
-        return laws.Steps(
+        return Steps(
             as_floats(answer),
             tuple(np.concatenate([-edges[::-1], [0.0], edges]).tolist()),
             tuple((whole / whole.sum()).tolist()),

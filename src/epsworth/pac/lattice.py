@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.exact.entropy import SystemWords
+from epsworth.mechanisms.words import SystemWords
 
 STEPS = 2048  # grid steps per standard deviation of the noise, at least
 MOST_STEPS = 4 * STEPS  # at most: the cells' masses are rounded to 2**-64 each

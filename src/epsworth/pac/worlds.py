@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.exact.entropy import SystemWords
+from epsworth.mechanisms.words import SystemWords
 from epsworth.pac.subsets import Source, Words, subset
 from epsworth.records import Indices
 

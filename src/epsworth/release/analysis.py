@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.exact import Kernel, KernelLaw
 from epsworth.guarantees import Guarantee
-from epsworth.laws.grid import nearest_index
-from epsworth.laws.law import broadcast
+from epsworth.mechanisms import Kernel, KernelLaw
+from epsworth.mechanisms.law import broadcast, nearest_index
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.release.columns import Column, centre, spread
 from epsworth.release.policy import Policy
@@ -31,15 +30,6 @@ class Rounded:
 
     kernel: Kernel
     points: int
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The kernel's own: what is done to an output costs nothing."""
-        return self.kernel.guarantee
-
-    def loss(self) -> float:
-        """Return the kernel's own."""
-        return self.kernel.loss()
 
     @cached_property
     def first(self) -> NDArray[np.intp]:

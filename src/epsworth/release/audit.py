@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
-from epsworth.exact import Kernel
+from epsworth.mechanisms import Kernel
 from epsworth.release.audit_cases import audit_cases, mixed, widest
 from epsworth.release.audit_raw import raw
 from epsworth.release.audit_repeats import OF_WORDS, Columns, agreeing, audit_sources, repeats

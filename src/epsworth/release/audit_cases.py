@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
-from epsworth.exact import Kernel
-from epsworth.exact.two_level import TwoLevel
+from epsworth.mechanisms import Kernel
+from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.release.audit_rows import DOWN, DRAWS, SPOTS, Check, Rows
 from epsworth.release.audit_words import audit_words
 from epsworth.release.copies import Indices
@@ -67,7 +67,7 @@ def audit_cases(tailoring: Tailoring, risk: Risk) -> tuple[tuple[Check, ...], Fr
 
 def _same(known: Kernel | None, kernel: Kernel) -> bool:
     """Tell whether a kernel of the same integers was read before."""
-    if not isinstance(known, TwoLevel) or not isinstance(kernel, TwoLevel):
+    if not isinstance(known, TwoLevelKernel) or not isinstance(kernel, TwoLevelKernel):
         return False
     return all(getattr(known, field.name) == getattr(kernel, field.name) for field in fields(kernel))
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.exact.entropy import SystemWords
 from epsworth.frames import as_frame
+from epsworth.mechanisms.words import SystemWords
 from epsworth.release.audit_rows import Check
 from epsworth.release.audit_words import Given as GivenWords
 from epsworth.release.audit_words import Recorded, followed, kept_by

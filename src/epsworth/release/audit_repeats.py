@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
 from epsworth.client.door import fresh
-from epsworth.exact import Kernel
-from epsworth.exact.entropy import FEW, SystemWords, Words
+from epsworth.mechanisms import Kernel
+from epsworth.mechanisms.words import FEW, SystemWords, Words
 from epsworth.release import replays
 from epsworth.release.audit_rows import Check
 from epsworth.release.parts import WIDTH, PartWords
@@ -57,7 +57,7 @@ def agreeing(kernel: Kernel, i: int) -> Fraction:
 
     Examples
     --------
-    >>> from epsworth.exact import kernel
+    >>> from epsworth.mechanisms import kernel
     >>> round(float(agreeing(kernel("krr", "1", k=2), 0)), 3)
     0.607
     """

@@ -14,7 +14,7 @@ from random import SystemRandom
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.exact import Kernel
+from epsworth.mechanisms import Kernel
 from epsworth.release.columns import Indices
 
 EXHAUSTIVE = 256  # points up to which the weights of every input are read

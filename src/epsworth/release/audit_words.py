@@ -14,9 +14,9 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.exact import Kernel, Pieces
-from epsworth.exact.entropy import SystemWords, Words, WordSource
-from epsworth.exact.integer import CHUNK
+from epsworth.mechanisms import Kernel, Pieces
+from epsworth.mechanisms.kernels import CHUNK
+from epsworth.mechanisms.words import SystemWords, Words, WordSource
 from epsworth.release.audit_rows import EXHAUSTIVE, Check, Rows, log_above
 from epsworth.release.columns import Indices
 from epsworth.release.policy import Policy

@@ -6,8 +6,10 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from epsworth.client.kernels import SHARES
 from epsworth.client.reading import FORMAT, LONGEST, WHOLE
-from epsworth.exact.two_level import TwoLevel, krr
+from epsworth.mechanisms.krr import krr
+from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.numerals import EXACT, plain
 from epsworth.release.columns import Column
 from epsworth.release.grids import Grid
@@ -50,7 +52,7 @@ def content(policy: Policy) -> str:
 def _check(policy: Policy) -> None:
     """Refuse what devices cannot run."""
     for rule in policy.rules:
-        if not isinstance(rule.kernel, TwoLevel):
+        if not isinstance(rule.kernel, TwoLevelKernel):
             raise ValueError(
                 f"features.{rule.feature.name}.mechanism: devices draw from pm, sw, their affine forms and krr alone, "
                 f"not from {rule.mechanism}; choose one of them, or perturb a table"
@@ -104,7 +106,7 @@ def _kernel(randomiser: Randomiser) -> dict[str, Any]:
 def _feature(rule: Rule) -> dict[str, Any]:
     """Return a rule and its kernel's integers; what devices cannot run by name alone: ``file`` tells it."""
     kernel, feature = rule.kernel, rule.feature
-    if not isinstance(kernel, TwoLevel):
+    if not isinstance(kernel, TwoLevelKernel):
         return {"name": feature.name, "mechanism": kernel.name}
     entry: dict[str, Any] = {"name": feature.name}
     instead = {key: value for key in ("missing", "outside") if (value := getattr(rule, key)) is not None}
@@ -119,7 +121,8 @@ def _feature(rule: Rule) -> dict[str, Any]:
         entry |= {"bits": rule.bits} if kernel.points == 1 << rule.bits else {}
         entry |= {"quantise": rule.points} if rule.points is not None else {}
     entry |= instead | {"points": kernel.points}
-    return entry | {key: str(getattr(kernel, key)) for key in ("low", "high", "width")}
+    entry |= {key: str(getattr(kernel, key)) for key in ("low", "high", "width")}
+    return entry | ({} if kernel.name in SHARES else {"window": "sliding" if kernel.affine else "snapped"})
 
 
 def _digits(epsilon: Decimal) -> str:

@@ -19,7 +19,7 @@ from epsworth.space import Feature
 from epsworth.values import WORDS, is_missing, items, numbers, spelt_number
 
 if TYPE_CHECKING:
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
 
 Indices = NDArray[np.int64]
 MISSING, OUTSIDE = -1, -2

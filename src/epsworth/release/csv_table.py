@@ -14,7 +14,7 @@ from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Units, check_unit, units_of_texts
 
 if TYPE_CHECKING:
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
 
 
 class CsvTable(TextTable):

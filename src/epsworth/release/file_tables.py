@@ -26,7 +26,7 @@ from epsworth.release.tables import Perturbation
 from epsworth.release.unit_columns import Count, Units, count_units
 
 if TYPE_CHECKING:
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
 
 Digest = Callable[[bytes], bytes]
 WordsOf = Callable[[int, bytes], "WordSource | None"]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.exact.table import MOST_BITS
-from epsworth.laws.grid import nearest_index
+from epsworth.client.kernels import MOST_BITS
+from epsworth.mechanisms.law import nearest_index
 from epsworth.numerals import exact_decimal
 from epsworth.records import Records
 from epsworth.release.copies import Indices, Input

@@ -29,7 +29,7 @@ from epsworth.release.unit_columns import Units, units_of_values
 from epsworth.values import number
 
 if TYPE_CHECKING:
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
 
 CONSTANTS = ("NaN", "Infinity", "-Infinity")
 BLANK = re.compile(rb"(?:\A|\n)[ \t\r]*\n")

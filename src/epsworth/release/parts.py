@@ -13,8 +13,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from epsworth.exact.entropy import KeyedWords
-from epsworth.exact.integer import Kernel
+from epsworth.mechanisms.kernels import Kernel
+from epsworth.mechanisms.words import KeyedWords
 from epsworth.release.policy import Policy
 
 PERSON = b"epsworth-part"

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from epsworth.client import Client
 from epsworth.documents import read_toml
-from epsworth.exact.table import ALIASES
 from epsworth.files import check_readable, check_writable, reading, write_text
 from epsworth.guarantees import Approximate, Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import parse
+from epsworth.mechanisms.table import ALIASES
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum, short
 from epsworth.release.passed import Pass
 from epsworth.release.policy_text import check_no_table, check_text, packed

@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from epsworth.exact import Kernel
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.integer import require
-from epsworth.exact.rational import exp_below, log_above, stated_epsilon
-from epsworth.exact.regions import RegionKernel, folded
-from epsworth.exact.two_level import krr
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms import Kernel
+from epsworth.mechanisms.kernels import require
+from epsworth.mechanisms.krr import krr
+from epsworth.mechanisms.rational import log_above, stated_epsilon
+from epsworth.mechanisms.regions import RegionKernel, folded
+from epsworth.mechanisms.words import WordSource
 from epsworth.release.copies import Copy, Indices, Trees
 
 MOST_LEAVES = 64

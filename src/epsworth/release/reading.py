@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from epsworth.exact.table import MOST_BITS
+from epsworth.client.kernels import MOST_BITS
 from epsworth.guarantees import Guarantee
 from epsworth.numerals import EXACT, plain
 from epsworth.release.passed import ENTRIES, Pass

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.client.grids import is_whole
-from epsworth.exact import Kernel, kernel
-from epsworth.exact.rational import exp_below, stated_epsilon
-from epsworth.mechanisms import FAMILIES, GridMechanism, Mechanism
+from epsworth.client.kernels import exp_below
+from epsworth.mechanisms import MECHANISMS, GridMechanism, Kernel, Mechanism, kernel
 from epsworth.mechanisms.family import parse
+from epsworth.mechanisms.rational import stated_epsilon
 from epsworth.numerals import exact_decimal
 from epsworth.rounding import show_up
 from epsworth.space import Feature
@@ -98,7 +98,7 @@ class Rule:
             if words.indicator is not None:
                 raise ValueError("the privacy indicator sends raw records; leave it out")
             options = dict(words.options)
-            if issubclass(FAMILIES.get(words.name, Mechanism), GridMechanism):  # the same grid as in the analysis
+            if issubclass(MECHANISMS.get(words.name, Mechanism), GridMechanism):  # the same grid as in the analysis
                 options = {"k": GridMechanism.k} | options
                 options |= {} if self.feature.points is None else {"k": self.feature.points}
             return kernel(words.name, self.epsilon, bits=self.bits, **options)

@@ -30,7 +30,7 @@ from epsworth.release.units import UnitCounts
 from epsworth.rounding import float_above
 
 if TYPE_CHECKING:
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
 
 Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}

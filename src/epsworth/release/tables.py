@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools
-from epsworth.exact.entropy import SystemWords
-from epsworth.exact.testing import NotPrivate
 from epsworth.frames import as_frame, categories_of, is_categorical
 from epsworth.headers import NO_COLUMN, shown_names
+from epsworth.mechanisms.words import NotPrivate, SystemWords
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import Column, Indices
@@ -32,7 +31,7 @@ from epsworth.values import GAPS, number, spelt_number
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from epsworth.exact.entropy import WordSource
+    from epsworth.mechanisms.words import WordSource
     from epsworth.release.tailoring import Tailoring
 
 Replaced = Column | Placed

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, distinct_rows
-from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.rational import stated_epsilon
-from epsworth.exact.regions import MOST_REGIONS, RegionKernel
+from epsworth.mechanisms.rational import stated_epsilon
+from epsworth.mechanisms.regions import MOST_REGIONS, RegionKernel
+from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.numerals import exact_decimal
 from epsworth.release.copies import Copy, Indices, Input, Trees
 from epsworth.release.grids import Grid

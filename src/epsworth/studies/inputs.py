@@ -59,11 +59,11 @@ def epsilon_grid(text: str, option: str = "--epsilon", above: float = 0.0) -> li
 
 def families(words: Iterable[str] | None) -> list[str]:
     """Read mechanisms: names separated by commas, or one with options; ``all`` stands for every family."""
-    from epsworth.mechanisms import FAMILIES
+    from epsworth.mechanisms import MECHANISMS
     from epsworth.utility.problem import DEFAULT_MECHANISMS
 
     named = [part for word in words or DEFAULT_MECHANISMS for part in ([word] if ":" in word else word.split(","))]
-    return [name for part in named for name in (FAMILIES if part == "all" else [part])]
+    return [name for part in named for name in (MECHANISMS if part == "all" else [part])]
 
 
 def read_records(

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.classifiers.reading import Unsupported
-from epsworth.exact.regions import MOST_REGIONS, region_kernel
+from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import LEAF, MOST_COMBINATIONS, Copy, Indices, Input, Joint, Layers, Trees
 from epsworth.release.grids import Grid, places_of

@@ -29,9 +29,8 @@ from scipy.optimize import minimize_scalar
 
 from epsworth.arrays import Bools, Floats, Rng, as_floats, generator
 from epsworth.bounds import Risk, check_spent
-from epsworth.laws import Law, draw_between, uniforms
-from epsworth.laws.law import MASS_ERROR
-from epsworth.mechanisms import FAMILIES
+from epsworth.mechanisms import MECHANISMS
+from epsworth.mechanisms.law import MASS_ERROR, Law, draw_between, uniforms
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, show_down, show_up
@@ -256,7 +255,7 @@ def _proposed(asked: Problem, laws: list[Law], rng: np.random.Generator) -> Floa
     x, s = asked.unit[0], len(laws)
     pool = [rng.random((POOL_PART, s))]
     for epsilon in POOL_EPSILONS:
-        law = FAMILIES["pm"](epsilon).law(x)
+        law = MECHANISMS["pm"](epsilon).law(x)
         pool.append(law.from_uniform(uniforms(rng, (POOL_PART, s))))
     points = np.concatenate(pool)
     return _cut(laws, x, np.tile([0.0, 1.0], (s, 1)), points[~_labels(asked, points)])

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval, Risk, mean_interval
 from epsworth.classifiers.reading import Unsupported
-from epsworth.exact.regions import MOST_REGIONS, region_kernel
 from epsworth.guarantees import ceiling
+from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
 from epsworth.release.copies import Indices
 from epsworth.release.grids import Grid, places_of

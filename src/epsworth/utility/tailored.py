@@ -22,9 +22,9 @@ from epsworth.callbacks import check_callback
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.classifier import columns_read, table_of
 from epsworth.classifiers.fingerprints import fingerprint
-from epsworth.exact.regions import MOST_REGIONS, checked_gain
+from epsworth.client.kernels import EPSILON_RANGE
 from epsworth.guarantees import Pure
-from epsworth.mechanisms.mechanism import EPSILON_RANGE
+from epsworth.mechanisms.regions import MOST_REGIONS, checked_gain
 from epsworth.numerals import as_float, exact_decimal, share, short, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.records import Records
@@ -431,7 +431,7 @@ def tailor(
     y : array_like, optional
         True labels of the public records.
     gain : array_like, shape ``(labels, labels)``, optional
-        What naming label j is worth where i is right, times how often i is: see `epsworth.exact.region_kernel`.
+        What naming label j is worth where i is right, times how often i is: see `epsworth.mechanisms.region_kernel`.
     classifiers : sequence of classifiers, or mapping from classifier to weight, optional
         Further ones that read the same records: one release then serves all, and labels count by weight (the model's
         is 1, unless it is among them).

@@ -24,9 +24,9 @@ from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Interval, looks
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.classifier import table_of
-from epsworth.exact.entropy import Words, WordSource
 from epsworth.guarantees import Guarantee, Pure
 from epsworth.mechanisms.family import TAILORED
+from epsworth.mechanisms.words import Words, WordSource
 from epsworth.records import Records
 from epsworth.release import Policy
 from epsworth.release.columns import Column

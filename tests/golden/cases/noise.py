@@ -6,7 +6,7 @@ import numpy as np
 from golden_results import ALGEBRA, chosen, golden, json_of, scaled
 
 from epsworth import noise
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 
 TUNED = 1e-5  # scales and boosts come from searches, floors from a linear program: both stop at about 1e-6
 

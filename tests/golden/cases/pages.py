@@ -100,7 +100,7 @@ def _():
 
 @golden(
     "numbers on a page of a policy",
-    subject="epsworth.exact.kernel",
+    subject="epsworth.mechanisms.kernel",
     mutate=lambda f: lambda name, e, *a, **k: f(name, "0.9", *a, **k),
     tolerance=EXACT,
 )
@@ -182,7 +182,7 @@ def _(folder):
 
 @golden(
     "a policy on the command line",
-    subject="epsworth.exact.two_level.TwoLevel.mass_of_range",
+    subject="epsworth.mechanisms.two_level.TwoLevelKernel.mass_of_range",
     mutate=scaled(0.99),
 )
 def _(folder):

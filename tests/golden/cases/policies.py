@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth import exact, release
+from epsworth import mechanisms, release
 from epsworth.client import Client
-from epsworth.exact.testing import ReplayableWords
+from epsworth.mechanisms.words import ReplayableWords
 
 DOMAIN = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "t": (-0.1, 0.3), "job": ["clerk", "nurse", "other"]})
 POLICY = release.Policy(
@@ -77,23 +77,26 @@ def described(kernel):
     }
 
 
-@golden("kernels of every name", subject="epsworth.exact.kernel", mutate=more_epsilon, tolerance=EXACT)
+@golden("kernels of every name", subject="epsworth.mechanisms.kernel", mutate=more_epsilon, tolerance=EXACT)
 def _():
     options = {"krr": {"k": 5}, "pb_grr": {"k": 5}, "gaussian_clipped": {"delta": "0.01"}}
     found = {}
-    for name in sorted(exact.KERNELS):
+    for name in sorted(mechanisms.KERNELS):
         bits = {} if name == "krr" else {"bits": 6}
-        found[name] = described(exact.kernel(name, "0.7", **bits, **options.get(name, {})))
+        found[name] = described(mechanisms.kernel(name, "0.7", **bits, **options.get(name, {})))
     return found
 
 
 @golden(
-    "kernels between regions", subject="epsworth.exact.RegionKernel.outcomes", mutate=next_output, tolerance=ALGEBRA
+    "kernels between regions",
+    subject="epsworth.mechanisms.RegionKernel.outcomes",
+    mutate=next_output,
+    tolerance=ALGEBRA,
 )
 def _():
-    same = exact.region_kernel(np.eye(3), "1.5")
+    same = mechanisms.region_kernel(np.eye(3), "1.5")
     gain = np.array([[1.0, 0.5, 0, 0], [0.4, 2.0, 0, 0.1], [0, 0, 1.0, 0.3], [0, 0.2, 0.6, 1.0]])
-    found = exact.region_kernel(gain, 1)
+    found = mechanisms.region_kernel(gain, 1)
     return {
         "same": {"rows": [[float(w) for w in row] for row in same.rows], "gained": same.gained, "bound": same.bound},
         "gain": {"rows": [[float(w) for w in row] for row in found.rows], "gained": found.gained, "bound": found.bound},
@@ -124,7 +127,7 @@ def _(folder):
     return found
 
 
-@golden("outcomes of a record", subject="epsworth.exact.kernel", mutate=more_epsilon)
+@golden("outcomes of a record", subject="epsworth.mechanisms.kernel", mutate=more_epsilon)
 def _():
     small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=2)
     some = small.outcomes({"x": 0.3, "job": "b"})
@@ -133,7 +136,7 @@ def _():
 
 @golden(
     "released frames and arrays",
-    subject="epsworth.exact.two_level.TwoLevel.outcomes",
+    subject="epsworth.mechanisms.two_level.TwoLevelKernel.outcomes",
     mutate=next_output,
     tolerance=EXACT,
 )
@@ -161,7 +164,7 @@ def receipt(found):
 
 @golden(
     "released files and their receipts",
-    subject="epsworth.exact.two_level.TwoLevel.outcomes",
+    subject="epsworth.mechanisms.two_level.TwoLevelKernel.outcomes",
     mutate=next_output,
     tolerance=EXACT,
 )
@@ -237,7 +240,7 @@ def _(folder):
     }
 
 
-@golden("proofs of an audit", subject="epsworth.exact.kernel", mutate=more_epsilon)
+@golden("proofs of an audit", subject="epsworth.mechanisms.kernel", mutate=more_epsilon)
 def _():
     small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=6)
     found = release.audit_policy(small)  # its draws are fresh: it would refuse others; chance fails one in a million

@@ -269,7 +269,7 @@ def _():
 def _():
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
     found = {}
-    for name in sorted(ew.FAMILIES):
+    for name in sorted(ew.MECHANISMS):
         words = f"{name}:delta=0.01" if name.startswith("gaussian") else name
         words = f"{name}:k=9" if name in ("krr", "exponential", "exponential_tight", "pb_grr") else words
         curves = ew.stability(model, FEW[1:3], sensitive=[2], domain={2: (1, 7)}, mechanisms=[words], epsilons=[0.5, 2])
@@ -284,14 +284,14 @@ def _():
     return found
 
 
-@golden("curves under a policy", subject="epsworth.exact.kernel", mutate=kernel_of_less)
+@golden("curves under a policy", subject="epsworth.mechanisms.kernel", mutate=kernel_of_less)
 def _():
     policy = ew.Policy.of("pm", "1.5", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=8)
     model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
     return told(ew.stability_of_policy(policy, model, FEW, rng=0))
 
 
-@golden("curves under a policy that samples features", subject="epsworth.exact.kernel", mutate=kernel_of_less)
+@golden("curves under a policy that samples features", subject="epsworth.mechanisms.kernel", mutate=kernel_of_less)
 def _():
     policy = ew.Policy.of("sw", "0.8", ew.Domain.of({"x2": (1, 7), "x3": (0, 3)}), per="feature", bits=6, sample=1)
     model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, Y)  # takes records with gaps

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from epsworth.documents import in_words, read_json
-from epsworth.exact.rational import Exact, stated
 from epsworth.files import reading, write_text
 from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
 from epsworth.learner.config import Rows, checked_classes, plain_epsilon, shown
@@ -21,6 +20,7 @@ from epsworth.learner.entries import Values
 from epsworth.learner.mechanism import checked_users
 from epsworth.learner.tables.columns import Column, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
+from epsworth.mechanisms.rational import Exact, stated
 from epsworth.numerals import short
 
 FORMAT = "epsworth-table-1"

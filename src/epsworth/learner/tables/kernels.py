@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.entropy import WordSource
 from epsworth.learner.coins import WORD, Ints, flip_weight, uniform
 from epsworth.learner.mechanism import blocks
 from epsworth.learner.tables.columns import Category, Column, Knots, Records, binned, fine_bins
@@ -19,6 +18,7 @@ from epsworth.learner.tables.scores import Alive, Binary
 from epsworth.learner.tables.walsh import signs
 from epsworth.learner.tallies import Tallied, Tally
 from epsworth.learner.wire import Number as Wire
+from epsworth.mechanisms.words import WordSource
 
 HALF = 32  # a value between -1 and 1 enters its bit's weight with this many bits
 SILENT = 0.0  # what a record that lacks what a row asks for is worth: its bit is a fair coin

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk, looks
-from epsworth.laws import draw_between, uniforms
 from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.law import draw_between, uniforms
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, quantities, records_of
 from epsworth.utility.pace import Stopped

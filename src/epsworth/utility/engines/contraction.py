@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval
-from epsworth.laws import Law
-from epsworth.laws.histogram import Histogram
-from epsworth.laws.law import MASS_ERROR
 from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.density import Histogram
+from epsworth.mechanisms.law import MASS_ERROR, Law
 from epsworth.mechanisms.quantised import Quantised
 from epsworth.mechanisms.record import RecordRelease
 from epsworth.rounding import UNIT, down, up

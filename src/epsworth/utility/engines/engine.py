@@ -29,8 +29,8 @@ from epsworth.bounds import Interval, Risk
 from epsworth.classifiers import Labels
 from epsworth.classifiers.reading import Unsupported, adjacent_floats
 from epsworth.classifiers.reading import answers_as_read as agrees
-from epsworth.laws import Law
 from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.law import Law
 from epsworth.records import Indices, as_records
 from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
 from epsworth.utility.engines.contraction import LawsOverEpsilon, aligned, mass_error, stays_in_range, widened

@@ -25,7 +25,9 @@ from epsworth.classifiers.onnx_models import is_onnx
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, dense, ignoring_names, leading, unlike
 from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, kind_behind, logistic_at, only_place
-from epsworth.laws import Gaussian, Laplace, Law, TwoLevel
+from epsworth.mechanisms.laplace import Laplace
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import Gaussian, TwoLevel
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import mass_error, stays_in_range, widened

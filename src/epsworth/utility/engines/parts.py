@@ -15,10 +15,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth import laws
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.laws import Law
-from epsworth.laws.grid import GridLaw
+from epsworth.mechanisms import laws
+from epsworth.mechanisms.law import GridLaw, Law
 
 Complex = NDArray[np.complex128]
 

@@ -28,9 +28,9 @@ from epsworth.bounds import Interval
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.quadratics import QuadraticScores
 from epsworth.classifiers.reading import Unsupported, unlike
-from epsworth.laws import Law
-from epsworth.laws.noise import Noise
 from epsworth.mechanisms import Mechanism
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import Noise
 from epsworth.records import Indices
 from epsworth.utility.engines.contraction import mass_error, widened
 from epsworth.utility.engines.engine import (

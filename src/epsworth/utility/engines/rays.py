@@ -20,7 +20,8 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk
-from epsworth.laws import Gaussian, Laplace, Law
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.laws import Gaussian, Laplace
 from epsworth.rounding import up
 from epsworth.utility.engines.checkpoint import CheckpointState
 from epsworth.utility.engines.engine import (

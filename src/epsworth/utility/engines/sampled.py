@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Look, Risk, draws_needed, looks
 from epsworth.classifiers.reading import Unsupported
-from epsworth.laws import uniforms
+from epsworth.mechanisms.law import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
 from epsworth.utility.engines.checkpoint import CheckpointState, labels_of, labels_text

@@ -17,8 +17,8 @@ from scipy.special import gammaln
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Look, Risk, looks
-from epsworth.laws.grid import nearest_index
 from epsworth.mechanisms import KRR
+from epsworth.mechanisms.law import nearest_index
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.checkpoint import CheckpointState, labels_of, labels_text

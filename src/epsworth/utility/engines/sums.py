@@ -44,9 +44,8 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Interval
-from epsworth.laws import Gaussian, Laplace, Law
-from epsworth.laws.grid import GridLaw
-from epsworth.laws.law import MASS_ERROR
+from epsworth.mechanisms.law import MASS_ERROR, GridLaw, Law
+from epsworth.mechanisms.laws import Gaussian, Laplace
 from epsworth.rounding import UNIT
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.parts import Complex, Parts, Uniform, parts_of

@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
-from epsworth.exact.alias import WORD, Alias, Indices
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.integer import Kernel, require
-from epsworth.exact.pieces import Pieces, of_table
-from epsworth.exact.rational import Exact, exp_below, stated_epsilon
-from epsworth.exact.two_level import krr
+from epsworth.client.kernels import WORD, exp_below
 from epsworth.extras import later
+from epsworth.mechanisms.alias import Alias, Indices
+from epsworth.mechanisms.kernels import Kernel, require
+from epsworth.mechanisms.krr import krr
+from epsworth.mechanisms.pieces import Pieces
+from epsworth.mechanisms.rational import Exact, stated_epsilon
+from epsworth.mechanisms.words import WordSource
 from epsworth.rounding import float_above, float_below
 
 linprog, coo_array = later("scipy.optimize", "linprog"), later("scipy.sparse", "coo_array")
@@ -53,11 +54,11 @@ class RegionKernel(Kernel):
 
     Examples
     --------
-    >>> from epsworth import exact
-    >>> found = exact.region_kernel([[0.5, 0], [0, 0.5]], "1")  # two regions, equally common
-    >>> [[round(weight / 2**64, 3) for weight in row] for row in found.rows]
+    >>> from epsworth.mechanisms import region_kernel
+    >>> best = region_kernel([[0.5, 0], [0, 0.5]], "1")  # two regions, equally common
+    >>> [[round(weight / 2**64, 3) for weight in row] for row in best.rows]
     [[0.731, 0.269], [0.269, 0.731]]
-    >>> found.gained <= found.bound, found.guarantee
+    >>> best.gained <= best.bound, best.guarantee
     (True, Pure(epsilon=1.0, unit='feature'))
     """
 
@@ -107,7 +108,7 @@ class RegionKernel(Kernel):
     def pieces(self, i: ArrayLike) -> Pieces:
         """Return the runs of the true region's table, of one region at a time."""
         (region,) = np.atleast_1d(i).tolist()
-        first, step, drawn = of_table(self.tables[region])
+        first, step, drawn = self.tables[region].runs()
         return Pieces(first, step, np.ones_like(drawn), drawn, self.points, np.zeros(1, dtype=np.int64))
 
     @cached_property
@@ -158,7 +159,7 @@ def region_kernel(gain: ArrayLike, epsilon: Exact) -> RegionKernel:
 
     Examples
     --------
-    >>> from epsworth.exact import region_kernel
+    >>> from epsworth.mechanisms import region_kernel
     >>> kernel = region_kernel([[0.6, 0, 0], [0, 0.3, 0], [0, 0, 0.1]], "2")
     >>> round(kernel.gained, 4), round(kernel.bound, 4)  # the rarest region is never released
     (0.7927, 0.7927)
@@ -176,12 +177,12 @@ def region_kernel(gain: ArrayLike, epsilon: Exact) -> RegionKernel:
         rows = [simple.weights(i) for i in range(len(values))]
     pairs = zip(values.ravel().tolist(), chain.from_iterable(rows), strict=True)
     total = sum((Fraction(worth) * weight for worth, weight in pairs), Fraction(0))
-    found = RegionKernel(
+    kernel = RegionKernel(
         "region", stated, len(values), tuple(map(tuple, rows)), dual, dual_bound(values, stated, dual),
         float_below(total / WORD),
     )  # fmt: skip
-    found.prove()
-    return found
+    kernel.prove()
+    return kernel
 
 
 def checked_gain(gain: ArrayLike) -> Floats:
@@ -202,12 +203,12 @@ def _numbers(gain: ArrayLike) -> Floats:
     """Return real numbers as plain doubles; texts, times, complex numbers and masks are no numbers."""
     try:
         with np.errstate(over="ignore"):  # infinite then, and refused
-            found = np.asarray(gain)
-            real = found.dtype.kind in "biuf" or (
-                found.dtype.kind == "O" and all(isinstance(value, (Real, Decimal)) for value in found.flat)
+            array = np.asarray(gain)
+            real = array.dtype.kind in "biuf" or (
+                array.dtype.kind == "O" and all(isinstance(value, (Real, Decimal)) for value in array.flat)
             )
             if real and not np.ma.is_masked(gain):
-                return found.astype(np.float64)
+                return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError("gain must be a square matrix of numbers; give one row and one column per region")
@@ -225,26 +226,26 @@ def _program(gain: Floats, epsilon: float) -> tuple[Floats, Floats]:
     sums: Any = coo_array((np.concatenate([ones, small * ones]), (np.tile(row, 2), at)), shape=(k, k * k + k)).tocsr()
     beyond = np.concatenate([ones, np.expm1(-epsilon) * ones])
     room: Any = coo_array((beyond, (np.tile(each, 2), at)), shape=(k * k, k * k + k)).tocsr()
-    found = linprog(
+    solution = linprog(
         -np.concatenate([gain.ravel(), small * gain.sum(axis=0)]),
         A_ub=room, b_ub=np.zeros(k * k), A_eq=sums, b_eq=np.ones(k), bounds=(0, None), method="highs",
     )  # fmt: skip
-    if found.x is None:  # never seen; randomised response then serves
+    if solution.x is None:  # never seen; randomised response then serves
         return np.full(k, small), gain.max(axis=1)
-    return np.maximum(found.x[k * k :], 0) * small, -np.asarray(found.eqlin.marginals, dtype=np.float64)
+    return np.maximum(solution.x[k * k :], 0) * small, -np.asarray(solution.eqlin.marginals, dtype=np.float64)
 
 
 def floors(least: Floats, bound: Fraction, total: int = WORD) -> list[int]:
     """Return whole least weights of the columns, from probabilities; their caps leave room for every row."""
     kept = np.where(least < NEGLIGIBLE * least.max(), 0.0, least)
     kept = kept / max(1.0, float(kept.sum()))
-    found = [-int(-Fraction(share) * total // 1) for share in kept.tolist()]
-    largest = max(range(len(found)), key=found.__getitem__)
-    missing = total - sum(_most(b, bound) for b in found)
+    least_weights = [-int(-Fraction(share) * total // 1) for share in kept.tolist()]
+    largest = max(range(len(least_weights)), key=least_weights.__getitem__)
+    missing = total - sum(_most(b, bound) for b in least_weights)
     if missing > 0:
-        found[largest] += -int(-missing // bound) + 1
-    found[largest] -= max(0, sum(found) - total)
-    return found
+        least_weights[largest] += -int(-missing // bound) + 1
+    least_weights[largest] -= max(0, sum(least_weights) - total)
+    return least_weights
 
 
 def refill(floors: Sequence[int], gain: Floats, bound: Fraction, total: int = WORD) -> list[list[int]] | None:
@@ -299,8 +300,8 @@ def dual_bound(gain: Floats, epsilon: Fraction, dual: NDArray[np.float64]) -> fl
         over = [Fraction(value) - multiplier for value, multiplier in zip(column, multipliers, strict=True)]
         surplus.append(sum(over) + (above - 1) * sum(value for value in over if value > 0))
     most = max(surplus)
-    found = sum(multipliers) + (most if most > 0 else most / above)
-    return float_above(found) if found <= sys.float_info.max else math.inf
+    ceiling = sum(multipliers) + (most if most > 0 else most / above)
+    return float_above(ceiling) if ceiling <= sys.float_info.max else math.inf
 
 
 def folded(kernel: Kernel, present: Sequence[int], instead: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
@@ -358,10 +359,10 @@ def _places(points: int, present: Sequence[int], instead: Sequence[Sequence[int]
     if not len(present) or any(first >= second for first, second in pairwise(present)):
         raise ValueError("present must hold at least one region, each once and rising; sort it")
     place = {int(region): at for at, region in enumerate(present)}
-    found = []
+    taken_by = []
     for region, order in enumerate(instead):
-        taking = next((place[other] for other in (region, *order) if other in place), None)
-        if taking is None:
+        place_of = next((place[other] for other in (region, *order) if other in place), None)
+        if place_of is None:
             raise ValueError(f"nothing that is present stands for region {region}; let its order name every region")
-        found.append(taking)
-    return found
+        taken_by.append(place_of)
+    return taken_by

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.alias import WORD, Indices
-from epsworth.exact.entropy import WordSource
-from epsworth.exact.integer import Kernel, require
-from epsworth.exact.pieces import Pieces, few
-from epsworth.exact.rational import exp_below
+from epsworth.client.kernels import SHARES, WORD, exp_below, levels
+from epsworth.mechanisms.alias import Indices
+from epsworth.mechanisms.kernels import Kernel, require
+from epsworth.mechanisms.pieces import Pieces, few
+from epsworth.mechanisms.words import WordSource
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLevel(Kernel):
+class TwoLevelKernel(Kernel):
     """Weight ``high`` on ``width`` outputs around the input, ``low`` on the others.
 
     The window is snapped into the grid, or, with ``affine``, its place is linear in the input.
@@ -95,56 +95,18 @@ class TwoLevel(Kernel):
         return np.asarray(everywhere * (high - low + 1) + extra * np.maximum(within, 0.0))
 
 
-def krr(epsilon: Fraction, points: int) -> TwoLevel:
-    """Return k-ary randomised response over ``points`` values or categories: a window of one."""
-    return two_level("krr", epsilon, points, Fraction(0))
+def window_kernel(name: str, epsilon: Fraction, points: int) -> TwoLevelKernel:
+    """Build the kernel of a mechanism whose window the client defines (`SHARES`)."""
+    share, affine = SHARES[name]
+    return two_level(name, epsilon, points, share(epsilon), affine=affine)
 
 
-def pm(epsilon: Fraction, points: int) -> TwoLevel:
-    """Return the piecewise mechanism; Def. 11 coincides with the optimal one of Zheng, Mishra & Hu 2025."""
-    return two_level("pm", epsilon, points, piecewise_width(epsilon))
-
-
-def sw(epsilon: Fraction, points: int) -> TwoLevel:
-    """Return the square wave mechanism (Def. 12)."""
-    return two_level("sw", epsilon, points, square_wave_width(epsilon))
-
-
-def pm_affine(epsilon: Fraction, points: int) -> TwoLevel:
-    """Return the piecewise mechanism whose window moves linearly: Wang et al. 2019, mapped to [0, 1]."""
-    return two_level("pm_affine", epsilon, points, piecewise_width(epsilon), affine=True)
-
-
-def sw_affine(epsilon: Fraction, points: int) -> TwoLevel:
-    """Return the square wave mechanism whose window moves linearly: Li et al. 2020, mapped to [0, 1]."""
-    return two_level("sw_affine", epsilon, points, square_wave_width(epsilon), affine=True)
-
-
-def piecewise_width(epsilon: Fraction) -> Fraction:
-    """Return 2C = 1/(e^(eps/2) + 1), up to rounding: the width decides utility alone."""
-    return 1 / (exp_below(epsilon / 2) + 1)
-
-
-def square_wave_width(epsilon: Fraction) -> Fraction:
-    """Return 2C = (e^eps (eps - 1) + 1)/(e^eps - 1)^2, up to rounding: the width decides utility alone."""
-    bound = exp_below(epsilon)
-    return (bound * (epsilon - 1) + 1) / (bound - 1) ** 2
-
-
-def two_level(name: str, epsilon: Fraction, points: int, share: Fraction, *, affine: bool = False) -> TwoLevel:
-    """Build the kernel whose window covers about ``share`` of the grid.
-
-    The width m is the odd number nearest ``share * points``.  B is the smallest integer with
-    m E B >= 2^64 - (points - m) B for which A = (2^64 - (points - m) B)/m is whole: B solves
-    points * B = 2^64 mod m, which has a solution as m is odd and the grid has 2^b points (or m = 1).
-    """
-    width = min(max(2 * int(share * points / 2) + 1, 1), points - 1 if points % 2 == 0 else points - 2)
-    least = -(-WORD // (points - width + width * exp_below(epsilon)))
-    low = least + (WORD * pow(points, -1, width) - least) % width
-    high = (WORD - (points - width) * low) // width
+def two_level(name: str, epsilon: Fraction, points: int, share: Fraction, *, affine: bool = False) -> TwoLevelKernel:
+    """Build the kernel whose window covers about ``share`` of the grid."""
+    width, high, low = levels(epsilon, points, share)
     if not 1 <= low < high:
         raise ValueError(
             f"epsilon {float(epsilon):g} is too small for {points} points: the weights of {name} would all be equal; "
             "use fewer bits or a larger epsilon"
         )
-    return TwoLevel(name, epsilon, points, high, low, width, affine)
+    return TwoLevelKernel(name, epsilon, points, high, low, width, affine)

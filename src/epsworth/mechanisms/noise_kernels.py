@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.exact.alias import WORD, Alias, Indices
-from epsworth.exact.entropy import Words, WordSource
-from epsworth.exact.integer import Kernel
-from epsworth.exact.pieces import Pieces, of_table
+from epsworth.client.kernels import WORD, exp_below
+from epsworth.mechanisms.alias import Alias, Indices
+from epsworth.mechanisms.kernels import Kernel, require
+from epsworth.mechanisms.pieces import Pieces
+from epsworth.mechanisms.words import Words, WordSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class NoiseKernel(Kernel):
 
     @cached_property
     def _runs(self) -> tuple[Words, Words, Indices]:
-        first, step, outcome = of_table(self.table)
+        first, step, outcome = self.table.runs()
         rejected = 2 * self.points - 1  # of the table's outcomes; `Pieces` calls it `points`
         return first, step, np.where(outcome == rejected, self.points, outcome - (self.points - 1))
 
@@ -70,7 +72,7 @@ class NoiseKernel(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class RenewedNoise(NoiseKernel):
+class RenewedKernel(NoiseKernel):
     """Weight ``noise[|i - y|]``; a draw that leaves the grid is made anew."""
 
     beyond = "rejected"
@@ -98,3 +100,58 @@ class RenewedNoise(NoiseKernel):
         """Return the noise's mass on the range over its mass on the grid."""
         last = self.points - 1
         return self.mass_between(low - index, high - index) / self.mass_between(-index, last - index)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedKernel(NoiseKernel):
+    """Add noise and clip; ``noise[points - 1]`` is the whole tail from that distance on."""
+
+    beyond = "clipped"
+
+    @cached_property
+    def tail(self) -> tuple[int, ...]:
+        """tail(n): the one-sided weight of distances n and more."""
+        return tuple(accumulate(reversed(self.noise)))[::-1]
+
+    def weights(self, i: int) -> list[int]:
+        """Return the weights of all outputs when the input is i."""
+        last = self.points - 1
+        inner = [self.noise[abs(i - y)] for y in range(1, last)]
+        return [self.tail[i], *inner, self.tail[last - i]]
+
+    def total(self, i: int) -> int:
+        """Return the constant total; what is missing to 2^64 is the chance that a word is rejected."""
+        return self.whole
+
+    def require_clipped(self) -> None:
+        """Check what every clipped noise needs: weights that never rise with distance, and fit a word."""
+        require(all(a >= b for a, b in pairwise(self.noise[:-1])), self, "the noise's weights rise with distance")
+        require(self.noise[0] > 0 and min(self.noise[-2:]) >= 0, self, "a weight is negative")
+        require(self.whole <= WORD, self, "the weights exceed 2^64")
+
+    def ratio(self) -> Fraction:
+        """Return the largest ratio, exactly: at an inner output, or at an end; refused where a weight is zero."""
+        return max(Fraction(self.noise[0], self.noise[-2]), Fraction(self.tail[0], self.tail[-1]))
+
+    def settle(self, reached: Indices, noise: Indices) -> Indices:
+        """Clip to the grid."""
+        np.clip(reached, 0, self.points - 1, out=reached)
+        if noise.size and noise.max() == self.points:  # rare: a pass that reads is cheaper than one that writes
+            reached[noise == self.points] = -1
+        return reached
+
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the probability of the range; an end takes its tail."""
+        last = self.points - 1
+        return self.mass_between(np.where(low <= 0, -last, low - index), np.where(high >= last, last, high - index))
+
+
+@dataclass(frozen=True, eq=False)
+class PureClippedKernel(ClippedKernel):
+    """Clipped noise with a pure promise."""
+
+    def prove(self) -> None:
+        """Check that the weights never rise, are positive, fit a word, and keep both ratios."""
+        self.require_clipped()
+        require(min(self.noise[-2:]) > 0, self, "an output has weight zero")
+        require(self.ratio() <= exp_below(self.epsilon), self, "a ratio exceeds e^epsilon")

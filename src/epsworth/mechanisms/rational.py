@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.mechanisms.mechanism import EPSILON_RANGE
+from epsworth.client.kernels import EPSILON_RANGE, exp_below
 from epsworth.numerals import DIGITS, fits
 
-PRECISION = 256  # fraction bits of partial sums: what they lack is below 1e-73 of e^x
 Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
 
 
@@ -56,27 +55,6 @@ def stated_epsilon(value: Exact) -> Fraction:
     if not low <= float(epsilon) <= high:
         raise ValueError(f"epsilon must lie between {low:g} and {high:g} (per feature), got {value}; give another")
     return epsilon
-
-
-def exp_below(x: Fraction) -> Fraction:
-    """Return a rational number below e^x (equal to it at x = 0), nondecreasing in x >= 0.
-
-    A partial sum of the Taylor series, every term rounded down.
-
-    Examples
-    --------
-    >>> float(exp_below(Fraction(1)))
-    2.718281828459045
-    """
-    if x < 0:
-        raise ValueError(f"x must not be negative, got {float(x):g}")
-    term = total = 1 << PRECISION
-    n = 0
-    while term:
-        n += 1
-        term = term * x.numerator // (x.denominator * n)
-        total += term
-    return Fraction(total, 1 << PRECISION)
 
 
 def log_above(ratio: Fraction) -> float:

@@ -56,9 +56,10 @@ class Law(ABC):
     """A batch of distributions of one released value; subclasses are frozen dataclasses of arrays."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Shape of the batch; ``()`` for a single distribution."""
+        """Shape of the batch, to which its arrays and laws broadcast; ``()`` for a single distribution."""
+        held = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return np.broadcast_shapes(*(part.shape for part in held if isinstance(part, (np.ndarray, Law))))
 
     @abstractmethod
     def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
@@ -130,3 +131,64 @@ def _index(value: object, index: object) -> object:
 def broadcast(*parameters: ArrayLike) -> tuple[Floats, ...]:
     """Broadcast parameters to one shape (as views, without copying)."""
     return tuple(np.broadcast_arrays(*map(as_floats, parameters)))
+
+
+class DiscreteLaw(Law):
+    """A law without a continuous part."""
+
+    def pdf(self, y: ArrayLike) -> Floats:
+        """Return zeros."""
+        return np.zeros(np.broadcast_shapes(np.shape(y), self.shape))
+
+
+def nearest_index(x: ArrayLike, k: int) -> Floats:
+    """Round values in [0, 1] to the index of the nearest grid point (ties to the even index)."""
+    return np.rint(as_floats(x) * (k - 1))
+
+
+def _near(y: ArrayLike) -> Floats:
+    return np.minimum(np.maximum(as_floats(y), -1.0), 2.0)  # far ends select the same points and cannot overflow
+
+
+def first_index_from(y: ArrayLike, k: int) -> Floats:
+    """Return the smallest i with i/(k-1) >= y, at least 0; k where there is none."""
+    y, steps = _near(y), k - 1
+    i = np.ceil(y * steps)  # may be one off in the last bit: compare with the grid's own floats
+    i = np.where((i - 1) / steps >= y, i - 1, i)
+    i = np.where(i / steps < y, i + 1, i)
+    return np.minimum(np.maximum(i, 0.0), k)
+
+
+def last_index_to(y: ArrayLike, k: int) -> Floats:
+    """Return the largest i with i/(k-1) <= y, at most k-1; -1 where there is none."""
+    y, steps = _near(y), k - 1
+    i = np.floor(y * steps)
+    i = np.where((i + 1) / steps <= y, i + 1, i)
+    i = np.where(i / steps > y, i - 1, i)
+    return np.minimum(np.maximum(i, -1.0), k - 1)
+
+
+class GridLaw(DiscreteLaw):
+    """A law on the k grid points; ``index`` is the grid index of the true value."""
+
+    index: Floats
+    k: int
+
+    @abstractmethod
+    def _mass_of_range(self, low: Floats, high: Floats) -> Floats:
+        """Return the mass of indices low..high, given 0 <= low <= high <= k-1."""
+
+    @abstractmethod
+    def _index_from_uniform(self, u: Floats) -> Floats:
+        """Return the quantile as a grid index."""
+
+    def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
+        """Return the mass of the grid points in the closed interval."""
+        low, high = first_index_from(lower, self.k), last_index_to(upper, self.k)
+        covered = low <= high
+        masses = self._mass_of_range(np.where(covered, low, 0.0), np.where(covered, high, 0.0))
+        return np.where(covered, np.minimum(masses, 1.0), 0.0)
+
+    def from_uniform(self, u: ArrayLike) -> Floats:
+        """Return the quantile, a grid value."""
+        return np.clip(self._index_from_uniform(as_floats(u)), 0, self.k - 1) / (self.k - 1)

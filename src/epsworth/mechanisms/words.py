@@ -1,7 +1,8 @@
 """Random words for release: operating-system entropy, expanded by AES-256 in counter mode where many are needed.
 
 A key lives for one call of ``draw`` and is forgotten: there is nothing to seed, nothing to save, and nothing
-that a forked process could share.  The cipher is the `cryptography` library's (OpenSSL), not ours.
+that a forked process could share.  The cipher is the `cryptography` library's (OpenSSL), not ours.  Tests replay
+`ReplayableWords`: whatever is drawn with them says NOT PRIVATE and must never leave a device.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,3 +86,43 @@ def _key_stream(key: bytes, nonce: bytes) -> CipherContext:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # 20 ms, on first use
 
     return Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
+
+
+class NotPrivate(np.ndarray[Any, np.dtype[Any]]):
+    """An array made from replayable words; arithmetic on it keeps the mark.
+
+    Examples
+    --------
+    >>> from epsworth.mechanisms import kernel
+    >>> from epsworth.mechanisms.words import NotPrivate, ReplayableWords
+    >>> drawn = kernel("krr", 1, k=4).draw([0, 1, 2], words=ReplayableWords(7))
+    >>> isinstance(drawn + 1, NotPrivate), str(drawn).startswith("NOT PRIVATE")
+    (True, True)
+    """
+
+    def __repr__(self) -> str:
+        """Return the values behind a warning."""
+        return f"NOT PRIVATE, replayable: {np.asarray(self)!r}"
+
+    __str__ = __repr__
+
+
+class ReplayableWords(WordSource):
+    """Words that anyone can produce again from a number.
+
+    Examples
+    --------
+    >>> from epsworth.mechanisms import kernel
+    >>> from epsworth.mechanisms.words import ReplayableWords
+    >>> kernel("krr", 1, k=4).draw([0, 1, 2], words=ReplayableWords(7))
+    NOT PRIVATE, replayable: array([2, 2, 2])
+    """
+
+    private = False
+
+    def __init__(self, number: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(number))
+
+    def take(self, count: int) -> Words:
+        """Return the next words of a Philox generator."""
+        return self._generator.integers(0, 2**64, size=count, dtype=np.uint64, endpoint=False)

@@ -1,15 +1,17 @@
-"""Noise weighted up inside an interval around the true value: privacy boosting."""
+"""Laplace noise, boosted on the range: outputs within it are made likelier, and pay for it elsewhere."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws.law import SMALLEST_UNIFORM
-from epsworth.laws.noise import Noise, Shaped
+from epsworth.mechanisms.law import SMALLEST_UNIFORM, Law
+from epsworth.mechanisms.laws import Laplace, Noise, Shaped
+from epsworth.mechanisms.mechanism import Mechanism, Output
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +25,6 @@ class Boosted(Shaped):
     lower: Floats
     upper: Floats
     boost: Floats
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the batch."""
-        return np.broadcast_shapes(self.noise.shape, self.lower.shape, self.upper.shape, self.boost.shape)
 
     def weights(self) -> tuple[Floats, Floats]:
         """Return the factors of the kernel's density inside and outside."""
@@ -74,3 +71,35 @@ class Boosted(Shaped):
         middle = self.noise.from_uniform(np.clip(below + (u - low) / inside, tiny, 1 - 2 * tiny))
         middle = np.clip(middle, self.lower, self.upper)
         return np.where(u < low, lower_tail, np.where(1 - u < high, upper_tail, middle))
+
+
+@dataclass(frozen=True)
+class BoostedLaplace(Mechanism):
+    """Laplace noise whose outputs lie in [0, 1] with probability 1 - ``beta``, for the worst true value.
+
+    Between `Laplace` (no boost) and `BoundedLaplace` (an infinite one).  The loss is epsilon for every boost B: with
+    Z(t) = 1 + (B - 1) Pr[inside] the normaliser at t, |Z'| <= epsilon Z, so ln Z changes no faster than the kernel's
+    loss; Z(0) = Z(1), so the ends of the range reach epsilon.
+    """
+
+    beta: float = 0.1
+
+    title: ClassVar[str] = "Laplace, boosted on the range"
+    reference: ClassVar[str] = "Jiang, Zhang, Lu, Du, Sharma & Yan 2025, section 4.2 (fixed region)"
+    output: ClassVar[Output] = "real line"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.beta, (int, float)) and 0 < self.beta < 1):
+            raise ValueError(f"beta must lie strictly between 0 and 1, got {self.beta!r}")
+
+    @property
+    def boost(self) -> Floats:
+        """B: weight inside over weight outside."""
+        inside = -np.expm1(-as_floats(self.epsilon)) / 2  # of the kernel, for a true value at an end
+        return np.maximum((1 - self.beta) / self.beta * (1 - inside) / inside, 1.0)
+
+    def _law(self, x: Floats) -> Law:
+        noise = Laplace.around(x, self.epsilon)
+        low, high, boost = (np.broadcast_to(v, noise.shape) for v in (0.0, 1.0, self.boost))
+        return Boosted(noise, low, high, boost)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exact.alias import WORD, Indices
-from epsworth.exact.entropy import SystemWords, WordSource
-from epsworth.exact.mechanism import KernelLaw, KernelMechanism
-from epsworth.exact.pieces import Pieces
-from epsworth.exact.rational import Exact, exp_below, log_above, stated_epsilon
-from epsworth.exact.testing import NotPrivate
-from epsworth.guarantees import Approximate, Pure
-from epsworth.laws.grid import nearest_index
+from epsworth.client.kernels import WORD, exp_below
+from epsworth.guarantees import Approximate, Guarantee, Pure
+from epsworth.mechanisms.alias import Indices
+from epsworth.mechanisms.law import GridLaw, broadcast, nearest_index
+from epsworth.mechanisms.mechanism import Mechanism, Output
+from epsworth.mechanisms.pieces import Pieces
+from epsworth.mechanisms.rational import Exact, log_above, stated_epsilon
+from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
 from epsworth.rounding import float_above
 
 CHUNK = 1 << 14  # values at a time: words, indices and outcomes stay in the cache
@@ -33,7 +34,7 @@ class Kernel(ABC):
     Attributes
     ----------
     name : str
-        The mechanism's word in `FAMILIES`.
+        The mechanism's word in `MECHANISMS`.
     epsilon : Fraction
         The stated parameter, exactly.
     points : int
@@ -41,8 +42,8 @@ class Kernel(ABC):
 
     Examples
     --------
-    >>> from epsworth import exact
-    >>> coin = exact.kernel("krr", 1, k=3)
+    >>> from epsworth.mechanisms import kernel
+    >>> coin = kernel("krr", 1, k=3)
     >>> coin.points, coin.guarantee, coin.loss() <= 1
     (3, Pure(epsilon=1.0, unit='feature'), True)
     >>> sum(coin.weights(0)) == coin.total(0), [round(weight / coin.total(0), 3) for weight in coin.weights(0)]
@@ -145,7 +146,7 @@ class Kernel(ABC):
         inputs : array_like of int
             Indices of true values (see `index`); any shape.
         words : WordSource, optional
-            For tests alone (`epsworth.exact.testing`): the result is then marked NOT PRIVATE.  By default
+            For tests alone (`epsworth.mechanisms.words`): the result is then marked NOT PRIVATE.  By default
             a fresh key is taken from the operating system for this call.
 
         Returns
@@ -189,11 +190,123 @@ class Kernel(ABC):
 
         Examples
         --------
-        >>> from epsworth import exact
-        >>> round(float(exact.kernel("pm", 2, bits=8).mechanism().law(0.5).mass(0.2, 0.8)), 3)
+        >>> from epsworth.mechanisms import kernel
+        >>> round(float(kernel("pm", 2, bits=8).mechanism().law(0.5).mass(0.2, 0.8)), 3)
         0.854
         """
         return KernelMechanism(float(self.epsilon), self)
+
+
+class Weighted(Protocol):
+    """A kernel, or what rounding makes of one."""
+
+    def mass_of_range(self, index: Floats, low: Floats, high: Floats) -> Floats:
+        """Return the probability of outputs low..high."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelLaw(GridLaw):
+    """The law of a kernel's output, ``weights(i) / total(i)``; masses are rounded to doubles once.
+
+    Parameters
+    ----------
+    index : ndarray
+        True values on the grid.
+    k : int
+        Points of the grid.
+    kernel : Kernel
+        What has the weights, or what they are rounded to.
+
+    Examples
+    --------
+    >>> from epsworth.mechanisms import kernel
+    >>> law = kernel("pm", 1, bits=8).law(51)  # the true value is 51/255 = 0.2
+    >>> round(float(law.mean()), 3), round(float(law.var()), 3), round(float(law.cdf(0.5)), 3)
+    (0.382, 0.077, 0.697)
+    """
+
+    index: Floats
+    k: int
+    kernel: Weighted
+
+    def _mass_of_range(self, low: Floats, high: Floats) -> Floats:
+        return self.kernel.mass_of_range(self.index, low, high)
+
+    def _index_from_uniform(self, u: Floats) -> Floats:
+        """Return the smallest index whose cumulated mass reaches u, by bisection."""
+        u, index = broadcast(u, self.index)
+        low, high = np.zeros(u.shape), np.full(u.shape, self.k - 1.0)
+        for _ in range(self.k.bit_length()):
+            middle = np.floor(0.5 * (low + high))
+            reached = self.kernel.mass_of_range(index, np.zeros(u.shape), middle) >= u
+            low = np.where(reached, low, np.minimum(middle + 1, high))
+            high = np.where(reached, middle, high)
+        return high
+
+    def _moment(self, power: int, about: Floats) -> Floats:
+        """Return E[(Y - about)^power], one row of masses at a time."""
+        grid, outputs = np.arange(self.k) / (self.k - 1), np.arange(self.k, dtype=np.float64)
+        moments = np.empty(self.shape)
+        for at in np.ndindex(self.shape):
+            masses = self.kernel.mass_of_range(np.broadcast_to(self.index[at], outputs.shape), outputs, outputs)
+            moments[at] = masses @ (grid - about[at]) ** power
+        return moments
+
+    def mean(self) -> Floats:
+        """Return E[Y], a sum over the grid."""
+        x = np.asarray(self.index / (self.k - 1))
+        return np.asarray(x + self._moment(1, x))
+
+    def var(self) -> Floats:
+        """Return the variance, a sum over the grid."""
+        return self._moment(2, self.mean())
+
+
+@dataclass(frozen=True)
+class KernelMechanism(Mechanism):
+    """What a kernel releases: the true value is rounded to the grid, then drawn by integer weights.
+
+    Parameters
+    ----------
+    epsilon : float
+        As the kernel states it.
+    kernel : Kernel
+        What has the weights.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> from epsworth.mechanisms import kernel
+    >>> mine = {"pm, exact": lambda epsilon: kernel("pm", epsilon, bits=8).mechanism()}
+    >>> curves = ew.stability(lambda X: X[:, 0] > 0.5, [[0.8]], sensitive=0, mechanisms=mine, epsilons=[2.0])
+    >>> curves.method.tolist()
+    [['grid']]
+    """
+
+    kernel: Kernel
+
+    title: ClassVar[str] = "integer kernel"
+    reference: ClassVar[str] = "exact weights w/W on a public grid"
+    output: ClassVar[Output] = "grid"
+
+    @property
+    def points(self) -> int:
+        """The grid's size."""
+        return self.kernel.points
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise that the integers keep."""
+        return self.kernel.guarantee
+
+    @property
+    def tight_epsilon(self) -> float:
+        """The kernel's pure loss, rounded up."""
+        return self.kernel.loss()
+
+    def _law(self, x: Floats) -> KernelLaw:
+        index, _ = broadcast(nearest_index(x, self.points), self.epsilon)
+        return KernelLaw(index, self.points, self.kernel)
 
 
 def require(holds: bool, kernel: Kernel, what: str) -> None:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.exact.alias import WORD, Alias, Indices
-from epsworth.exact.entropy import Words
+from epsworth.client.kernels import WORD
+from epsworth.mechanisms.alias import Indices
+from epsworth.mechanisms.words import Words
 
 HALF = 32  # bits: sums of halves of words stay exact in 64 bits
 
@@ -34,8 +35,8 @@ class Pieces:
 
     Examples
     --------
-    >>> from epsworth import exact
-    >>> coin = exact.kernel("krr", 1, k=3)
+    >>> from epsworth.mechanisms import kernel
+    >>> coin = kernel("krr", 1, k=3)
     >>> [(count, output) for _, _, count, output in coin.pieces(1)]  # a level for all outputs, then more for one
     [(3, 0), (1, 1)]
     >>> coin.pieces(1).weights() == coin.weights(1)
@@ -58,10 +59,10 @@ class Pieces:
 
     def settled(self, reached: Indices, shift: Indices) -> Indices:
         """Return outputs from places before the shift; -1 for rejected words."""
-        found, last = reached + shift, self.points - 1
+        outputs, last = reached + shift, self.points - 1
         if self.beyond == "clipped":
-            return np.where(reached == self.points, -1, np.clip(found, 0, last))
-        return np.where((reached == self.points) | (found < 0) | (found > last), -1, found)
+            return np.where(reached == self.points, -1, np.clip(outputs, 0, last))
+        return np.where((reached == self.points) | (outputs < 0) | (outputs > last), -1, outputs)
 
     def follow(self, words: Words) -> Indices:
         """Return what words lead to, shape ``(inputs, words)``."""
@@ -69,12 +70,12 @@ class Pieces:
             run = np.searchsorted(self.first, words, side="right") - 1
             reached = self.output[run] + ((words - self.first[run]) // self.step[run]).astype(np.int64)
             return self.settled(reached, self.shift[:, np.newaxis])
-        found = np.full(words.shape, self.points, dtype=np.int64)
+        outputs = np.full(words.shape, self.points, dtype=np.int64)
         for first, step, count, output in zip(self.first, self.step, self.count, self.output, strict=True):
             at = (words - first[:, np.newaxis]) // step[:, np.newaxis]
             inside = (words >= first[:, np.newaxis]) & (at < count.astype(np.uint64)[:, np.newaxis])
-            np.copyto(found, output[:, np.newaxis] + at.astype(np.int64), where=inside)
-        return self.settled(found, self.shift[:, np.newaxis])
+            np.copyto(outputs, output[:, np.newaxis] + at.astype(np.int64), where=inside)
+        return self.settled(outputs, self.shift[:, np.newaxis])
 
     def whole(self) -> bool:
         """Tell whether the runs of every input follow each other without a gap, from word 0 to the last."""
@@ -114,16 +115,3 @@ def few(inputs: Indices, points: int, runs: list[tuple[object, object, int, obje
         for part, value in zip(parts, run, strict=True):
             part[row] = np.asarray(value, dtype=part.dtype)
     return Pieces(first, step, count, output, points, np.zeros(inputs.size, dtype=np.int64))
-
-
-def of_table(table: Alias) -> tuple[Words, Words, Indices]:
-    """Return the first words, the numbers of words and the outcomes of a table's runs, in the order of the words."""
-    capacity, low = np.uint64(1 << (64 - table.bits)), np.uint64((1 << table.bits) - 1)
-    own = table.entries >> np.uint64(table.bits)
-    start = np.arange(own.size, dtype=np.uint64) << np.uint64(64 - table.bits)
-    first = np.stack([start, start + own], axis=1).ravel()
-    size = np.stack([own, capacity - own], axis=1).ravel()
-    column: NDArray[np.uint64] = np.arange(own.size, dtype=np.uint64)
-    outcome = np.stack([column, table.entries & low], axis=1).ravel()
-    used = size > 0
-    return first[used], size[used], outcome[used].astype(np.int64)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.exact.entropy import Words
+from epsworth.client.kernels import WORD
+from epsworth.mechanisms.words import Words
 
 Indices = NDArray[np.int64]
-WORD = 1 << 64
 
 
 class Alias:
@@ -48,11 +48,23 @@ class Alias:
     def weights(self) -> list[int]:
         """Return the weights that the table in fact draws with, read back from its entries."""
         capacity, low = 1 << (64 - self.bits), (1 << self.bits) - 1
-        found = [0] * (1 << self.bits)
+        weights = [0] * (1 << self.bits)
         for column, entry in enumerate(self.entries.tolist()):
-            found[column] += entry >> self.bits
-            found[entry & low] += capacity - (entry >> self.bits)
-        return found
+            weights[column] += entry >> self.bits
+            weights[entry & low] += capacity - (entry >> self.bits)
+        return weights
+
+    def runs(self) -> tuple[Words, Words, Indices]:
+        """Return the first words, the numbers of words and the outcomes of all runs, in the order of the words."""
+        capacity, low = np.uint64(1 << (64 - self.bits)), self._low
+        own = self.entries >> np.uint64(self.bits)
+        start = np.arange(own.size, dtype=np.uint64) << self._shift
+        first = np.stack([start, start + own], axis=1).ravel()
+        size = np.stack([own, capacity - own], axis=1).ravel()
+        column: Words = np.arange(own.size, dtype=np.uint64)
+        outcome = np.stack([column, self.entries & low], axis=1).ravel()
+        used = size > 0
+        return first[used], size[used], outcome[used].astype(np.int64)
 
 
 def _entries(left: list[int], bits: int) -> list[int]:

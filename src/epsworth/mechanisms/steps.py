@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.laws.law import Law
+from epsworth.mechanisms.law import DiscreteLaw, Law
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,11 +21,6 @@ class Steps(Law):
     x: Floats
     edges: tuple[float, ...]
     masses: tuple[float, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the batch."""
-        return self.x.shape
 
     def _cumulated(self) -> Floats:
         return np.concatenate([[0.0], np.cumsum(self.masses)])
@@ -61,17 +56,12 @@ class Steps(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice(Law):
+class Lattice(DiscreteLaw):
     """x plus a multiple of ``step``: ``masses[i]`` on ``(i - half) step``, where the table has 2 half + 1 entries."""
 
     x: Floats
     step: float
     masses: tuple[float, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the batch."""
-        return self.x.shape
 
     def _points(self) -> Floats:
         half = len(self.masses) // 2
@@ -84,10 +74,6 @@ class Lattice(Law):
         first = np.searchsorted(points, as_floats(lower) - self.x - slack, side="left")
         last = np.searchsorted(points, as_floats(upper) - self.x + slack, side="right")
         return np.clip(np.where(last > first, cumulated[last] - cumulated[first], 0.0), 0.0, 1.0)
-
-    def pdf(self, y: ArrayLike) -> Floats:
-        """Return zeros: there is no continuous part."""
-        return np.zeros(np.broadcast_shapes(np.shape(y), self.shape))
 
     def mean(self) -> Floats:
         """Return E[Y]."""

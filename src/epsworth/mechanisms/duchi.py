@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats
-from epsworth.exact.alias import WORD, Indices
-from epsworth.exact.entropy import Words, WordSource
-from epsworth.exact.integer import Kernel, require
-from epsworth.exact.pieces import Pieces, few
-from epsworth.exact.rational import exp_below
-from epsworth.exact.two_level import TwoLevel, pm_affine
+from epsworth.arrays import Floats, as_floats
+from epsworth.client.kernels import WORD, exp_below
+from epsworth.mechanisms.alias import Indices
+from epsworth.mechanisms.kernels import Kernel, require
+from epsworth.mechanisms.law import Law, broadcast
+from epsworth.mechanisms.laws import TwoLevel, WithEnds
+from epsworth.mechanisms.mechanism import Mechanism, Output
+from epsworth.mechanisms.pieces import Pieces, few
+from epsworth.mechanisms.piecewise import piecewise_shape
+from epsworth.mechanisms.two_level import TwoLevelKernel, window_kernel
+from epsworth.mechanisms.words import Words, WordSource
 
-HYBRID_FROM = Fraction(61, 100)  # Wang et al. 2019: below this epsilon the hybrid is Duchi's mechanism
+HYBRID_FROM = Fraction(
+    61, 100
+)  # Wang et al. 2019, eq. (5): below this epsilon Duchi's mechanism alone has less variance
 
 
 @dataclass(frozen=True, eq=False)
-class Duchi(Kernel):
+class DuchiKernel(Kernel):
     """Only the ends are released: the upper one with weight ``base + i slope``, exactly linear, so exactly unbiased."""
 
     base: int
@@ -71,14 +78,14 @@ class Duchi(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Hybrid(Kernel):
+class HybridKernel(Kernel):
     """A draw of ``first`` with probability ``share`` / 2^64, else one of ``second``.
 
     Totals are constant, so no ratio exceeds the larger of the two kernels' (mediant inequality).
     """
 
-    first: TwoLevel
-    second: Duchi
+    first: TwoLevelKernel
+    second: DuchiKernel
     share: int
 
     def weights(self, i: int) -> list[int]:
@@ -121,7 +128,7 @@ def _words(numbers: list[int]) -> Words:
     return np.array(numbers, dtype=np.uint64)
 
 
-def duchi(epsilon: Fraction, points: int) -> Duchi:
+def duchi(epsilon: Fraction, points: int) -> DuchiKernel:
     """Return the mechanism of Duchi, Jordan & Wainwright: the least base with base + (points - 1) slope <= E base."""
     last = points - 1
     least = -(-WORD // (1 + exp_below(epsilon)))
@@ -131,14 +138,55 @@ def duchi(epsilon: Fraction, points: int) -> Duchi:
             f"epsilon {float(epsilon):g} is too small for {points} points: the weights of duchi would all be equal; "
             "use fewer bits or a larger epsilon"
         )
-    return Duchi("duchi", epsilon, points, (WORD - last * slope) // 2, slope)
+    return DuchiKernel("duchi", epsilon, points, (WORD - last * slope) // 2, slope)
 
 
-def hybrid(epsilon: Fraction, points: int) -> Hybrid:
+def hybrid(epsilon: Fraction, points: int) -> HybridKernel:
     """Return the hybrid of Wang et al. 2019: piecewise with probability 1 - e^(-eps/2), else Duchi.
 
     The piecewise part is affine, so that the mean stays linear in the input.  Both parts share the range,
     unlike in the paper, where each is first scaled to be unbiased on its own.
     """
     share = 1 - 1 / exp_below(epsilon / 2) if epsilon > HYBRID_FROM else Fraction(0)
-    return Hybrid("hybrid", epsilon, points, pm_affine(epsilon, points), duchi(epsilon, points), int(share * WORD))
+    first, second = window_kernel("pm_affine", epsilon, points), duchi(epsilon, points)
+    return HybridKernel("hybrid", epsilon, points, first, second, int(share * WORD))
+
+
+def _mixture(x: Floats, epsilon: Floats, share: Floats | float) -> WithEnds:
+    """Return `PMAffine` with probability ``share``, else `Duchi`."""
+    x, epsilon, share = broadcast(x, epsilon, share)
+    likely = 1 / (1 + np.exp(-epsilon))  # the true end's probability at that end, e^eps times the other's
+    unlikely = likely * np.exp(-epsilon)
+    at_zero, at_one = likely * (1 - x) + unlikely * x, unlikely * (1 - x) + likely * x
+    rest = 1 - share
+    return WithEnds(rest * at_zero, rest * at_one, share, TwoLevel.sliding(x, *piecewise_shape(epsilon)))
+
+
+@dataclass(frozen=True)
+class Duchi(Mechanism):
+    """Only 0 or 1 is released: 1 with probability 1/2 + (2x - 1)(e^eps - 1)/(2(e^eps + 1))."""
+
+    title: ClassVar[str] = "Duchi, two points"
+    reference: ClassVar[str] = "Duchi, Jordan & Wainwright 2018"
+    output: ClassVar[Output] = "[0, 1] with atoms at 0 and 1"
+    integers = staticmethod(duchi)
+
+    def _law(self, x: Floats) -> Law:
+        return _mixture(x, as_floats(self.epsilon), 0.0)
+
+
+@dataclass(frozen=True)
+class Hybrid(Mechanism):
+    """`PMAffine` with probability 1 - e^(-eps/2), else `Duchi`; Duchi alone up to epsilon 0.61.
+
+    Both parts share the range [0, 1].  (The paper first scales each part to be unbiased on its own.)
+    """
+
+    title: ClassVar[str] = "Hybrid of piecewise and Duchi"
+    reference: ClassVar[str] = "Wang et al. 2019"
+    output: ClassVar[Output] = "[0, 1] with atoms at 0 and 1"
+    integers = staticmethod(hybrid)
+
+    def _law(self, x: Floats) -> Law:
+        epsilon = as_floats(self.epsilon)
+        return _mixture(x, epsilon, np.where(epsilon > float(HYBRID_FROM), -np.expm1(-epsilon / 2), 0.0))
