@@ -114,9 +114,9 @@ class Plan:
             return Gain(epsilon, count, kernel, instead)
         if self.prior is None:
             return Worst(epsilon, count)
-        found = [likeliest(shares, float(epsilon)) for shares in self.prior.shares]
-        orders = tuple(tuple(order.tolist()) for order, _, _ in found)
-        return Average(epsilon, count, self.prior.leaves, orders, tuple(most for _, most, _ in found))
+        result = [likeliest(shares, float(epsilon)) for shares in self.prior.shares]
+        orders = tuple(tuple(order.tolist()) for order, _, _ in result)
+        return Average(epsilon, count, self.prior.leaves, orders, tuple(most for _, most, _ in result))
 
     def tailoring(self, epsilon: Decimal) -> Tailoring:
         """Return the policy's tables at an epsilon of the record."""
@@ -167,26 +167,26 @@ class BuildOptions:
         return self.asked.records
 
 
-def build(asking: BuildOptions, parts: Parts, rng: np.random.Generator) -> Plan:
+def build(options: BuildOptions, parts: Parts, rng: np.random.Generator) -> Plan:
     """Build all of a policy but its epsilon."""
-    regions, whole = _public(asking, range(len(asking.weights)))
+    regions, whole = _public(options, range(len(options.weights)))
     building, choosing = whole.take(parts.build), whole.take(parts.choose)
-    copy, copied = _joint(asking, regions, parts, rng)
-    labels, gain = regions.labels, _gain(asking, regions, copy, building, parts.build)
-    if asking.cells > 1:
-        cells = cells_of(building, copy, asking.cells, asking.fidelity, rng)
+    copy, copied = _joint(options, regions, parts, rng)
+    labels, gain = regions.labels, _gain(options, regions, copy, building, parts.build)
+    if options.cells > 1:
+        cells = cells_of(building, copy, options.cells, options.fidelity, rng)
         copy, gain, labels = cells.copy, cells.gain, tuple(labels[region] for region in cells.regions.tolist())
         standing = cells.standing
         _, default = representatives(building, cells.copy.part, rng, most=1)
     else:
         rows, default = representatives(building, copy, rng)
-        standing = tuple(_stack(part, int(asking.sensitive.sum())) for part in rows)
-    if asking.draw:
+        standing = tuple(_stack(part, int(options.sensitive.sum())) for part in rows)
+    if options.draw:
         standing = tuple(_listed(building, copy, region, part, rng) for region, part in enumerate(standing))
-    prior = _prior(building, choosing, rng) if asking.wish == "average" and gain is None else None
+    prior = _prior(building, choosing, rng) if options.wish == "average" and gain is None else None
     return Plan(
-        labels, asking.grids, asking.sensitive, copy, copied, standing, tuple(np.asarray(default).tolist()), prior,
-        gain, asking.draw, asking.fingerprints, size_of(copy),
+        labels, options.grids, options.sensitive, copy, copied, standing, tuple(np.asarray(default).tolist()), prior,
+        gain, options.draw, options.fingerprints, size_of(copy),
     )  # fmt: skip
 
 
@@ -219,42 +219,42 @@ class Regions:
         return np.asarray(np.argmax(agree, axis=1), dtype=np.int64)
 
 
-def _public(asking: BuildOptions, which: Sequence[int]) -> tuple[Regions, Public]:
+def _public(options: BuildOptions, which: Sequence[int]) -> tuple[Regions, Public]:
     """Return regions of some of the classifiers, and what these answer."""
-    asked = replace(asking.asked, classifiers=tuple(asking.asked.classifiers[j] for j in which))
-    found = asked.labels(np.arange(len(asking.records)))
-    parts = [Codes.of(classifier, seen) for classifier, seen in zip(asked.classifiers, found, strict=True)]
+    asked = replace(options.asked, classifiers=tuple(options.asked.classifiers[j] for j in which))
+    result = asked.labels(np.arange(len(options.records)))
+    parts = [Codes.of(classifier, seen) for classifier, seen in zip(asked.classifiers, result, strict=True)]
 
     def codes(labels: Sequence[Any]) -> Indices:
         return np.stack([part(seen) for part, seen in zip(parts, labels, strict=True)], axis=1)
 
-    regions = Regions(parts, codes(found))
-    places = places_of(asking.grids, asking.records)
+    regions = Regions(parts, codes(result))
+    places = places_of(options.grids, options.records)
     return regions, Public(
-        places, tuple(grid.input for grid in asking.grids), asking.sensitive, regions(codes(found)),
+        places, tuple(grid.input for grid in options.grids), options.sensitive, regions(codes(result)),
         lambda rows, sensitive: regions(codes(asked.labels(rows, sensitive))), len(regions.labels),
     )  # fmt: skip
 
 
-def _copied(asking: BuildOptions, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Copy, str]:
+def _copied(options: BuildOptions, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Copy, str]:
     """Return an exact copy of a classifier where it can be read and is small, else what was learnt from its answers."""
-    classifier = asking.asked.classifiers[which]
-    regions, public = _public(asking, (which,))
-    if asking.surrogate in ("auto", EXACT):
+    classifier = options.asked.classifiers[which]
+    regions, public = _public(options, (which,))
+    if options.surrogate in ("auto", EXACT):
         try:
-            exact = copy_of(classifier.inside, asking.grids, asking.records)
+            exact = copy_of(classifier.inside, options.grids, options.records)
             if exact.regions != len(regions.labels):
                 raise Unsupported(f"it tells {exact.regions} labels apart, of {len(regions.labels)}")
-            if asking.surrogate == EXACT or size_of(exact) <= LARGEST:
+            if options.surrogate == EXACT or size_of(exact) <= LARGEST:
                 return exact, EXACT
         except Unsupported as why:
-            if asking.surrogate == EXACT:
+            if options.surrogate == EXACT:
                 raise ValueError(
                     f"surrogate: {classifier.name} cannot be copied exactly: {why}; leave it at 'auto'"
                 ) from None
     copy, _ = surrogate(
-        public.take(parts.build), public.take(parts.choose), asking.surrogate, rng, asking.asked.n_jobs,
-        asking.asked.kept,
+        public.take(parts.build), public.take(parts.choose), options.surrogate, rng, options.asked.n_jobs,
+        options.asked.kept,
     )  # fmt: skip
     return copy, _kind(copy)
 
@@ -272,9 +272,9 @@ def _kind(copy: Copy) -> str:
     return "linear" if len(copy.layers) == 1 else f"{len(copy.layers[0].biases)} rectifiers"
 
 
-def _joint(asking: BuildOptions, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Copy, str]:
+def _joint(options: BuildOptions, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Copy, str]:
     """Return copies of all classifiers, and a table from the combinations of their labels to regions."""
-    made = [_copied(asking, parts, which, rng) for which in range(len(asking.asked.classifiers))]
+    made = [_copied(options, parts, which, rng) for which in range(len(options.asked.classifiers))]
     if len(made) == 1:
         return made[0]
     counts = [copy.regions for copy, _ in made]
@@ -282,29 +282,29 @@ def _joint(asking: BuildOptions, regions: Regions, parts: Parts, rng: np.random.
         raise ValueError(f"classifiers: their labels make {combinations} combinations, at most {MOST_COMBINATIONS} go")
     vectors = np.stack(np.unravel_index(np.arange(combinations), counts), axis=1)
     own = regions(vectors)
-    table = np.where(own >= 0, own, regions.nearest(vectors, asking.weights))
-    inputs = tuple(grid.input for grid in asking.grids)
+    table = np.where(own >= 0, own, regions.nearest(vectors, options.weights))
+    inputs = tuple(grid.input for grid in options.grids)
     return Joint(inputs, tuple(copy for copy, _ in made), table, len(regions.labels)), " + ".join(k for _, k in made)
 
 
-def _gain(asking: BuildOptions, regions: Regions, copy: Copy, building: Public, rows: Indices) -> Floats | None:
+def _gain(options: BuildOptions, regions: Regions, copy: Copy, building: Public, rows: Indices) -> Floats | None:
     """Return what a kernel between labels is to gain, or None for randomised response."""
     count = len(regions.labels)
-    if asking.gain is not None:
-        if asking.gain.shape != (count, count):
-            raise ValueError(f"gain: must have a row and a column for each of {count} labels, got {asking.gain.shape}")
-        return asking.gain
+    if options.gain is not None:
+        if options.gain.shape != (count, count):
+            raise ValueError(f"gain: must have a row and a column for each of {count} labels, got {options.gain.shape}")
+        return options.gain
     own = copy(building.places)
     shares = np.bincount(own, minlength=count) / len(own)
-    if asking.wish == "accuracy":  # Pr[g = r, Y = the label of c]
-        truth = Codes(regions.labels)(asking.truth[rows])
+    if options.wish == "accuracy":  # Pr[g = r, Y = the label of c]
+        truth = Codes(regions.labels)(options.truth[rows])
         hits: Floats = np.zeros((count, count))
         np.add.at(hits, (own[truth >= 0], truth[truth >= 0]), 1.0 / len(own))
         return hits
-    if len(asking.weights) == 1:
+    if len(options.weights) == 1:
         return None
-    agree = (regions.vectors[:, np.newaxis] == regions.vectors) @ np.array(asking.weights)
-    return np.asarray(shares[:, np.newaxis] * agree / sum(asking.weights))
+    agree = (regions.vectors[:, np.newaxis] == regions.vectors) @ np.array(options.weights)
+    return np.asarray(shares[:, np.newaxis] * agree / sum(options.weights))
 
 
 def _prior(building: Public, choosing: Public, rng: np.random.Generator) -> Prior:

@@ -155,7 +155,7 @@ def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums:
     """Return a linear model or a rectifier network as a function of places, or what stands in the way."""
     if len(grids) != len(records.names):
         raise Unsupported(f"there are {len(grids)} grids for {len(records.names)} columns")
-    network, steps, found = _read(model)
+    network, steps, result = _read(model)
     before = preprocessing_before(model, steps)
     asked = _Asked(before, records, tuple(grids))
     sums = _folded(network, asked)
@@ -166,8 +166,8 @@ def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums:
     computed = handed @ first.weights.T + first.biases
     if not (np.abs(spread(grids, places) @ sums.weights.T + sums.constants - computed) <= CLOSE * sizes).all():
         raise Unsupported("the steps hand on other values of all columns together than of each alone")
-    if found is not None and found.rule is not None:
-        sums = _cut(sums, found, handed)
+    if result is not None and result.rule is not None:
+        sums = _cut(sums, result, handed)
     if not _agrees(model, sums, asked, places):
         raise Unsupported(unlike("weights"))
     return sums
@@ -181,19 +181,19 @@ def at_random(grids: Sequence[Grid], n: int) -> Indices:
 
 def _read(model: Any) -> tuple[Network, list[Any], Scored | None]:
     """Return a model's layers, the steps before them, and for linear models how labels follow from scores."""
-    found = None
+    result = None
     if not is_module(model) and not is_onnx(model):
         with suppress(Unsupported):
-            found = scored(model)
-    if found is not None and found.kind in LINEAR and hasattr(found.estimator, "coef_"):
-        labels = found.classes
+            result = scored(model)
+    if result is not None and result.kind in LINEAR and hasattr(result.estimator, "coef_"):
+        labels = result.classes
         if np.ndim(labels) != 1 or len(labels) < 2:
             raise Unsupported("it answers several labels at once, or a single one")
-        intercept = np.atleast_1d(np.asarray(found.estimator.intercept_, dtype=np.float64))
-        weights = np.atleast_2d(dense(found.estimator.coef_))
+        intercept = np.atleast_1d(np.asarray(result.estimator.intercept_, dtype=np.float64))
+        weights = np.atleast_2d(dense(result.estimator.coef_))
         biases = np.broadcast_to(intercept, len(weights))
         network = network_of([Affine.of(weights, biases)], np.asarray(labels), DOUBLE)
-        return network, found.steps, found
+        return network, result.steps, result
     try:
         network, steps = read_network(model)
     except Unsupported as why:
@@ -224,12 +224,12 @@ class _Asked:
         if given.dtype == np.float32:
             raise Unsupported("a step hands on numbers in single precision")
         try:
-            found = given.astype(np.float64)
+            result = given.astype(np.float64)
         except (TypeError, ValueError):
             raise Unsupported("the estimator sees columns that are not numbers") from None
-        if not np.isfinite(found).all():
+        if not np.isfinite(result).all():
             raise Unsupported(MISSING)
-        return found
+        return result
 
 
 def _folded(network: Network, asked: _Asked) -> Sums:

@@ -50,13 +50,13 @@ def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy:
     if len(grids) != len(records.names):
         raise Unsupported(f"there are {len(grids)} grids for {len(records.names)} columns")
     try:
-        found = copy_of_trees(model, grids, records)
+        result = copy_of_trees(model, grids, records)
     except Unsupported as no_trees:
         try:
             return copy_of_sums(model, grids, records)
         except Unsupported as no_sums:
             raise Unsupported(f"{no_trees}; {no_sums}") from None
-    return _ordered(found, _order(model))
+    return _ordered(result, _order(model))
 
 
 def _order(model: Any) -> Indices:
@@ -151,9 +151,9 @@ class SumsCertificate(Certificate):
             change, of_bias = self.residual[number]
             error = off @ np.abs(layer.weights.T) + (inputs + off) @ np.abs(change.T) + np.abs(of_bias) + rounding
             error *= ABOVE
-            found = inputs @ layer.weights.T.astype(np.float64) + layer.biases
-            inputs = np.floor(np.maximum(found, 0) / 2.0**layer.shift)
-            off = np.where(found + error <= 0, 0.0, error / 2.0**layer.shift + 1)
+            result = inputs @ layer.weights.T.astype(np.float64) + layer.biases
+            inputs = np.floor(np.maximum(result, 0) / 2.0**layer.shift)
+            off = np.where(result + error <= 0, 0.0, error / 2.0**layer.shift + 1)
             later, unit = self.sums.network.affine[number + 1], self.sums.network.unit + 4 * DOUBLE
             natural = (inputs + off) / (self.scales[number] / 2.0**layer.shift)
             terms = natural @ later.terms.T + later.constants + 1  # softmax errs absolutely
@@ -251,7 +251,7 @@ class TreesCertificate(Certificate):
     @cached_property
     def _least(self) -> list[Indices]:
         """Return by how much each score leads the others at least, among the leaves below each node."""
-        copy, found = self.copy, []
+        copy, result = self.copy, []
         levels, level = [], np.unique(copy.roots)
         while level.size:
             inner = level[copy.feature[level] != LEAF]
@@ -261,8 +261,8 @@ class TreesCertificate(Certificate):
             least = copy.values[:, [own]] - copy.values
             for inner in reversed(levels):
                 least[inner] = np.minimum(least[copy.left[inner]], least[copy.right[inner]])
-            found.append(least)
-        return found
+            result.append(least)
+        return result
 
 
 def _of_trees(
@@ -415,9 +415,9 @@ def _end_of_first(trees: TreeModel) -> int:
 
 def _parents_first(left: Indices, right: Indices, roots: Indices) -> Indices:
     """Return all reachable nodes, level by level."""
-    found, level = [], np.asarray(roots, dtype=np.int64)
+    result, level = [], np.asarray(roots, dtype=np.int64)
     while level.size:
-        found.append(level)
+        result.append(level)
         inner = level[left[level] != LEAF]
         level = np.concatenate([left[inner], right[inner]])
-    return np.concatenate(found)
+    return np.concatenate(result)

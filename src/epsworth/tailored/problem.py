@@ -148,8 +148,8 @@ class Replacements:
         batches = [(rows[part], None if places is None else places[part]) for part in pieces]
         n_jobs = self.n_jobs if here and len(pieces) > 1 else 1
         answering = _Answering(replace(self, n_jobs=None, kept=None))
-        found = list(in_order(answering, batches, n_jobs=n_jobs, kept=self.kept))
-        return [np.concatenate(one) for one in zip(*found, strict=True)]
+        result = list(in_order(answering, batches, n_jobs=n_jobs, kept=self.kept))
+        return [np.concatenate(one) for one in zip(*result, strict=True)]
 
     def answers(self, batch: Batch) -> list[NDArray[Any]]:
         """Return each classifier's labels of a piece."""
@@ -278,10 +278,10 @@ def _check_outside(outside: Substitutes, features: list[Feature], records: Recor
     if not isinstance(outside, Mapping) and len(numbers) < len(features):
         return
     for name in numbers:
-        found = _given(outside, name, records, True)
-        if not (found is None or (isinstance(found, str) and found == "clamp")):
+        result = _given(outside, name, records, True)
+        if not (result is None or (isinstance(result, str) and result == "clamp")):
             raise ValueError(
-                f"outside: numbers outside the range of {name!r} are clamped ('clamp'), got {short(found)}"
+                f"outside: numbers outside the range of {name!r} are clamped ('clamp'), got {short(result)}"
             )
 
 

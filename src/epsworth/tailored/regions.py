@@ -87,7 +87,7 @@ def candidates(public: Public, copy: Copy, rng: np.random.Generator) -> Indices:
 
 def _middles(public: Public, rng: np.random.Generator) -> Indices:
     """Return medians of groups of records of each region; words are those of single ones, column by column."""
-    own, ordered, found = public.places[:, public.sensitive], orders(public), []
+    own, ordered, result = public.places[:, public.sensitive], orders(public), []
     for region in range(public.count):
         inside = own[public.regions == region]
         if len(inside) < 3:
@@ -96,8 +96,8 @@ def _middles(public: Public, rng: np.random.Generator) -> Indices:
         groups = np.take_along_axis(inside[:, np.newaxis], rng.integers(len(inside), size=(size[0] * size[1], 1, 1)), 0)
         groups = groups.reshape(size)
         words = np.take_along_axis(groups, rng.integers(size[1], size=(size[0], 1, size[2])), axis=1)[:, 0]
-        found.append(np.where(ordered, np.floor(np.median(groups, axis=1)), words).astype(np.int64))
-    return np.concatenate(found) if found else own[:0]
+        result.append(np.where(ordered, np.floor(np.median(groups, axis=1)), words).astype(np.int64))
+    return np.concatenate(result) if result else own[:0]
 
 
 def _centres(public: Public, tree: Trees, rng: np.random.Generator) -> Indices:
@@ -167,8 +167,8 @@ class _Cover:
         is asked only about candidates whose bound leads.
         """
         left, told = np.ones(len(self.rows), dtype=bool), self.first == region
-        known, found = np.zeros(len(self.drawn), dtype=bool), list[int]()
-        while len(found) < most:
+        known, result = np.zeros(len(self.drawn), dtype=bool), list[int]()
+        while len(result) < most:
             scores = self._scores(region, left, known, told)
             best = int(np.argmax(scores))
             if scores[best] <= 0:
@@ -179,9 +179,9 @@ class _Cover:
                 self._ask(leading, told if self.copy_first else np.ones_like(told), left)
                 known[leading] = True
                 continue
-            found.append(best)
+            result.append(best)
             left &= (self.first if self.copy_first else self.second)[:, best] != region
-        return found
+        return result
 
     def _scores(self, region: int, left: Bools, known: Bools, told: Bools) -> Indices:
         bound = np.asarray(told[left].sum(axis=0), dtype=np.int64)
@@ -302,13 +302,13 @@ class Fidelity:
 def cells_of(public: Public, copy: Copy, count: int, fidelity: float, rng: np.random.Generator) -> Fidelity:
     """Cut every region of a copy into about ``count / regions`` cells around medians of public records."""
     each = max(1, count // copy.regions)
-    own, found = copy(public.places), []
+    own, result = copy(public.places), []
     sensitive = public.places[:, public.sensitive]
     for region in range(copy.regions):
         rows = sensitive[own == region]
-        found.append(_medians(rows if len(rows) else sensitive, each if len(rows) else 1, public, rng))
-    labels = np.repeat(np.arange(copy.regions), [len(medians) for medians in found])
-    medians = np.concatenate(found)
+        result.append(_medians(rows if len(rows) else sensitive, each if len(rows) else 1, public, rng))
+    labels = np.repeat(np.arange(copy.regions), [len(medians) for medians in result])
+    medians = np.concatenate(result)
     positions = np.flatnonzero(public.sensitive)
     cells = Cells(public.inputs, copy, positions, labels, medians, cell_weights(public.inputs, positions))
     at = cells(public.places)
@@ -349,9 +349,9 @@ def _in_cells(public: Public, cells: Cells) -> Public:
 def _medians(rows: Indices, count: int, public: Public, rng: np.random.Generator) -> Indices:
     """Return medians of groups of records, the closest to them of some starts."""
     part = rows[rng.permutation(len(rows))[:SOME]]
-    found = [_rounds(part, _start(part, count, public, rng), public) for _ in range(STARTS)]
-    apart = [_distances(part, centres, public).min(axis=1).mean() for centres in found]
-    return np.unique(found[int(np.argmin(apart))], axis=0)
+    result = [_rounds(part, _start(part, count, public, rng), public) for _ in range(STARTS)]
+    apart = [_distances(part, centres, public).min(axis=1).mean() for centres in result]
+    return np.unique(result[int(np.argmin(apart))], axis=0)
 
 
 def _start(rows: Indices, count: int, public: Public, rng: np.random.Generator) -> Indices:

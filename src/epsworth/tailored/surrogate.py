@@ -115,11 +115,11 @@ def _copies(
     sums = [kind for kind in kinds if not kind.startswith("tree:")]
     part = rng.choice(len(regions), min(MOST, len(regions)), replace=False, p=weights / weights.sum()) if sums else None
     learning = _Learning(places, regions, weights, part, public.inputs, public.count, seed, leaves)
-    found: dict[str, Copy] = {}
+    result: dict[str, Copy] = {}
     batches = [*sorted(sums, reverse=True), *([TREE] if leaves else [])]
     for some in in_order(learning, batches, n_jobs=n_jobs, kept=kept):
-        found |= some  # rectifiers take longest, so they come first
-    return [found[kind] for kind in kinds]
+        result |= some  # rectifiers take longest, so they come first
+    return [result[kind] for kind in kinds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,21 +345,21 @@ def linear(spread: Spread, places: Indices, regions: Indices, count: int) -> Lay
     """Return the whole-number copy of a multinomial logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
-    found = np.unique(regions)
-    if len(found) < 2:
-        return _constant(spread, int(found[0]), count)
+    result = np.unique(regions)
+    if len(result) < 2:
+        return _constant(spread, int(result[0]), count)
     model = LogisticRegression(C=10.0, max_iter=60)
     _quietly(model, spread.scaled(places), regions)
-    return whole(spread, [spread.folded((model.coef_, model.intercept_))], found, count)
+    return whole(spread, [spread.folded((model.coef_, model.intercept_))], result, count)
 
 
 def rectifiers(spread: Spread, places: Indices, regions: Indices, count: int, seed: int) -> Layers:
     """Return the whole-number copy of a network with one hidden layer of 16 rectifiers."""
     from sklearn.neural_network import MLPClassifier
 
-    found = np.unique(regions)
-    if len(found) < 2:
-        return _constant(spread, int(found[0]), count)
+    result = np.unique(regions)
+    if len(result) < 2:
+        return _constant(spread, int(result[0]), count)
     model = MLPClassifier(
         (UNITS,),
         learning_rate_init=0.02,
@@ -370,7 +370,7 @@ def rectifiers(spread: Spread, places: Indices, regions: Indices, count: int, se
     )
     _quietly(model, spread.scaled(places), regions)
     first, last = [(w.T, b) for w, b in zip(model.coefs_, model.intercepts_, strict=True)]
-    return whole(spread, [spread.folded(first), last], found, count)
+    return whole(spread, [spread.folded(first), last], result, count)
 
 
 def whole(spread: Spread, layers: Sequence[Affine], found: Indices, count: int) -> Layers:

@@ -176,35 +176,35 @@ def safe_box(
     if any(m.points is not None or m.output == "real line" for m in mechanisms):
         raise ValueError(f"{mechanism} has no continuous law on the range; choose pm, sw, laplace_clipped or the like")
     laws = [m.law(value) for m, value in zip(mechanisms, asked.unit[0], strict=True)]
-    if (found := _certain(asked, laws)) is not None:
-        return _answer(asked, laws, found[0], epsilon, 0.0, 1.0, best=found[1])
+    if (result := _certain(asked, laws)) is not None:
+        return _answer(asked, laws, result[0], epsilon, 0.0, 1.0, best=result[1])
     draws, risk = generator(rng), Risk.of(confidence)
     ends, flips = _certified(asked, laws, _proposed(asked, laws, draws), risk, draws)
     return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
 
 
-def _found(asked: Problem, reading: Callable[[Problem], Any]) -> Any:
+def _found(problem: Problem, reading: Callable[[Problem], Any]) -> Any:
     """Return what a reading of the classifier finds, or None."""
-    return asked.read(reading) if asked.readable(reading) else None
+    return problem.read(reading) if problem.readable(reading) else None
 
 
-def _certain(asked: Problem, laws: list[Law]) -> tuple[Floats, bool] | None:
+def _certain(problem: Problem, laws: list[Law]) -> tuple[Floats, bool] | None:
     """Return the ends of a box in which no point flips, and whether it is the best; None where nothing proves one."""
-    if knows_one_label(asked):
-        return np.array([[feature.lower, feature.upper] for feature in asked.features]), True
-    builder, linear, found = _found(asked, cells_for), _found(asked, linear_for), None
+    if knows_one_label(problem):
+        return np.array([[feature.lower, feature.upper] for feature in problem.features]), True
+    builder, linear, result = _found(problem, cells_for), _found(problem, linear_for), None
     if isinstance(builder, TreeCells) and len(laws) <= 2 and (cells := builder.of([0])) is not None:
-        found, best, probes = _best_rectangle(asked, laws, cells[0]), True, partial(_along_edges, cells[0].edges)
-    elif isinstance(linear, LinearModel) and (box := _best_for_linear(asked, laws, linear)):
-        found, best, probes = natural_sides(asked, box[0]), box[1], partial(_corners, asked, linear)
-    kept = None if found is None else held(asked, found, probes)
-    if found is None or kept is None:
+        result, best, probes = _best_rectangle(problem, laws, cells[0]), True, partial(_along_edges, cells[0].edges)
+    elif isinstance(linear, LinearModel) and (box := _best_for_linear(problem, laws, linear)):
+        result, best, probes = natural_sides(problem, box[0]), box[1], partial(_corners, problem, linear)
+    kept = None if result is None else held(problem, result, probes)
+    if result is None or kept is None:
         return None
-    return kept, best and _mass(asked, laws, kept) * NEARLY >= _mass(asked, laws, found)
+    return kept, best and _mass(problem, laws, kept) * NEARLY >= _mass(problem, laws, result)
 
 
 def _answer(
-    asked: Problem,
+    problem: Problem,
     laws: list[Law],
     ends: Floats,
     epsilon: float,
@@ -214,15 +214,15 @@ def _answer(
     best: bool,
     spent: float = 0.0,
 ) -> SafeBox:
-    mass = _mass(asked, laws, ends)
-    declared = np.array([[feature.lower, feature.upper] for feature in asked.features])
+    mass = _mass(problem, laws, ends)
+    declared = np.array([[feature.lower, feature.upper] for feature in problem.features])
     return SafeBox(
-        label=asked.labels[0],
-        features=tuple(feature.name for feature in asked.features),
+        label=problem.labels[0],
+        features=tuple(feature.name for feature in problem.features),
         lower=tuple(ends[:, 0].tolist()),
         upper=tuple(ends[:, 1].tolist()),
         whole=tuple((ends == declared).all(axis=1).tolist()),
-        mechanism=asked.names[0],
+        mechanism=problem.names[0],
         epsilon=float(epsilon),
         flips_at_most=flips,
         mass=mass,
@@ -241,24 +241,24 @@ def stays_at_least(mass: float, flips: float, sides: int) -> float:
     return max(0.0, down((mass - sides * (MASS_ERROR + UNIT)) * (1 - flips), ulps=3))
 
 
-def _mass(asked: Problem, laws: list[Law], ends: Floats) -> float:
-    return float(np.prod([law.mass(*side) for law, side in zip(laws, unit_sides(asked.features, ends), strict=True)]))
+def _mass(problem: Problem, laws: list[Law], ends: Floats) -> float:
+    return float(np.prod([law.mass(*side) for law, side in zip(laws, unit_sides(problem.features, ends), strict=True)]))
 
 
-def _labels(asked: Problem, unit: Floats) -> Bools:
-    values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(asked.features)]
-    return np.asarray(asked.ask(np.zeros(len(unit), dtype=np.intp), values) == asked.labels[0])
+def _labels(problem: Problem, unit: Floats) -> Bools:
+    values = [feature.from_unit(unit[:, j]) for j, feature in enumerate(problem.features)]
+    return np.asarray(problem.ask(np.zeros(len(unit), dtype=np.intp), values) == problem.labels[0])
 
 
-def _proposed(asked: Problem, laws: list[Law], rng: np.random.Generator) -> Floats:
+def _proposed(problem: Problem, laws: list[Law], rng: np.random.Generator) -> Floats:
     """Cut [0, 1]^s at the pool's flipping points, each time where the least log mass is lost; x stays inside."""
-    x, s = asked.unit[0], len(laws)
+    x, s = problem.unit[0], len(laws)
     pool = [rng.random((POOL_PART, s))]
     for epsilon in POOL_EPSILONS:
         law = MECHANISMS["pm"](epsilon).law(x)
         pool.append(law.from_uniform(uniforms(rng, (POOL_PART, s))))
     points = np.concatenate(pool)
-    return _cut(laws, x, np.tile([0.0, 1.0], (s, 1)), points[~_labels(asked, points)])
+    return _cut(laws, x, np.tile([0.0, 1.0], (s, 1)), points[~_labels(problem, points)])
 
 
 def _cut(laws: list[Law], x: Floats, box: Floats, failing: Floats) -> Floats:
@@ -289,19 +289,19 @@ def _loss(law: Law, x: float, side: Floats, values: Floats) -> Floats:
 
 
 def _certified(
-    asked: Problem, laws: list[Law], box: Floats, risk: Risk, rng: np.random.Generator
+    problem: Problem, laws: list[Law], box: Floats, risk: Risk, rng: np.random.Generator
 ) -> tuple[Floats, float]:
     """Bound the share of flips by fresh draws given the box; every attempt spends half of the risk that is left."""
     for _ in range(ATTEMPTS):
-        ends = _short(natural_sides(asked, box), place(asked))  # what is printed is what is certified
-        box = unit_sides(asked.features, ends)
+        ends = _short(natural_sides(problem, box), place(problem))  # what is printed is what is certified
+        box = unit_sides(problem.features, ends)
         draws = np.column_stack([_given(law, side, rng) for law, side in zip(laws, box, strict=True)])
-        agree = _labels(asked, draws)
+        agree = _labels(problem, draws)
         own, risk = risk.divide(HALVES)
         flips = float(own.upper(int((~agree).sum()), CERTIFYING_DRAWS))
         if flips <= GOOD_ENOUGH or agree.all():
             break
-        box = _cut(laws, asked.unit[0], box, draws[~agree])
+        box = _cut(laws, problem.unit[0], box, draws[~agree])
     return ends, flips
 
 
@@ -316,19 +316,19 @@ def _given(law: Law, side: Floats, rng: np.random.Generator) -> Floats:
     return np.clip(draw_between(law, law.cdf_left(side[0]), law.cdf(side[1]), uniforms(rng, CERTIFYING_DRAWS)), *side)
 
 
-def _best_rectangle(asked: Problem, laws: list[Law], cells: Cells) -> Floats:
+def _best_rectangle(problem: Problem, laws: list[Law], cells: Cells) -> Floats:
     """Return the ends of the agreeing cells around the record's cell with the largest mass (one or two features)."""
-    agrees = cells.table.agrees(asked.labels[0]).astype(bool)
+    agrees = cells.table.agrees(problem.labels[0]).astype(bool)
     at = [
         int(np.searchsorted(edges[1:-1], value, side="left"))
-        for edges, value in zip(cells.edges, place(asked), strict=True)
+        for edges, value in zip(cells.edges, place(problem), strict=True)
     ]
-    natural = [_sides(feature, edges) for feature, edges in zip(asked.features, cells.edges, strict=True)]
-    sides = [np.clip(unit_edges(f, ends), 0, 1) for f, ends in zip(asked.features, natural, strict=True)]
+    natural = [_sides(feature, edges) for feature, edges in zip(problem.features, cells.edges, strict=True)]
+    sides = [np.clip(unit_edges(f, ends), 0, 1) for f, ends in zip(problem.features, natural, strict=True)]
     rows = agrees if agrees.ndim == 2 else agrees[:, np.newaxis]
     column, columns = (at[1], sides[1]) if agrees.ndim == 2 else (0, np.array([[0.0, 1.0]]))
     weight_of = laws[1] if agrees.ndim == 2 else None
-    best, found = -1.0, (at[0], at[0], column, column)
+    best, result = -1.0, (at[0], at[0], column, column)
     above = rows[at[0]].copy()
     for first in range(at[0], -1, -1):
         above &= rows[first]
@@ -343,22 +343,22 @@ def _best_rectangle(asked: Problem, laws: list[Law], cells: Cells) -> Floats:
             mass = float(laws[0].mass(sides[0][first, 0], sides[0][last, 1]))
             mass *= 1.0 if weight_of is None else float(weight_of.mass(columns[left, 0], columns[right, 1]))
             if mass > best:
-                best, found = mass, (first, last, left, right)
-    runs = (found[:2], found[2:])[: len(laws)]
+                best, result = mass, (first, last, left, right)
+    runs = (result[:2], result[2:])[: len(laws)]
     return np.array([[ends[first, 0], ends[last, 1]] for ends, (first, last) in zip(natural, runs, strict=True)])
 
 
-def _best_for_linear(asked: Problem, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
+def _best_for_linear(problem: Problem, laws: list[Law], model: LinearModel) -> tuple[Floats, bool] | None:
     """Return a box on which the label beats every rival, and whether it is nearly the best; None next to a boundary.
 
     The best box against one rival alone bounds the best box; the rivals that leave least are cut back first.  On
     one feature every cut is forced.
     """
-    x, whole, rivals = asked.unit[0], np.tile([0.0, 1.0], (len(laws), 1)), []
-    for one in model.comparisons(0, asked.labels[0]):
+    x, whole, rivals = problem.unit[0], np.tile([0.0, 1.0], (len(laws), 1)), []
+    for one in model.comparisons(0, problem.labels[0]):
         sign = 1 if one.positive else -1
         slopes, constant = sign * one.weights, sign * one.constant
-        slack = _rounding(asked, model) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
+        slack = _rounding(problem, model) * (float(model.sizes[0]) + abs(constant) + np.abs(slopes).sum())
         rivals.append((slopes, float(slopes @ x) + constant - slack))
     if min(budget for _, budget in rivals) <= 0:
         return None
@@ -370,9 +370,9 @@ def _best_for_linear(asked: Problem, laws: list[Law], model: LinearModel) -> tup
     return box, len(laws) == 1 or bool(mass * NEARLY >= np.exp(min(bounds)))
 
 
-def _rounding(asked: Problem, model: LinearModel) -> float:
+def _rounding(problem: Problem, model: LinearModel) -> float:
     """Return the rounding of a score in the table's own precision, relative to its terms (see `MARGIN`)."""
-    kinds = [asked.records.column(p).dtype for p in range(len(asked.records.names))]
+    kinds = [problem.records.column(p).dtype for p in range(len(problem.records.names))]
     coarsest = max((float(np.finfo(kind).eps) for kind in kinds if kind.kind == "f"), default=0.0)
     return max(MARGIN, 2 * model.additions * coarsest)
 
@@ -398,9 +398,9 @@ def _along_edges(edges: Sequence[Floats], ends: Floats) -> Floats:
     return np.concatenate([pair.reshape(-1, 2) for pair in pairs])
 
 
-def _corners(asked: Problem, model: LinearModel, ends: Floats) -> Floats:
+def _corners(problem: Problem, model: LinearModel, ends: Floats) -> Floats:
     """Return the corner at which each rival comes closest; all corners of a box of few sides."""
-    comparisons = model.comparisons(0, asked.labels[0])
+    comparisons = model.comparisons(0, problem.labels[0])
     slopes = np.array([one.weights if one.positive else -one.weights for one in comparisons])
     corners = [] if len(ends) > MOST_SIDES else list(product(*ends.tolist()))
     worst: Floats = np.where(slopes > 0, ends[:, 0], ends[:, 1])
@@ -438,13 +438,13 @@ def place(problem: Problem) -> Floats:
 
 def inward(problem: Problem, ends: Floats) -> Floats:
     """Round ends inwards to the numbers that the table's own columns hold, declared ends excepted."""
-    found = ends.copy()
+    result = ends.copy()
     for j, (feature, dtype) in enumerate(zip(problem.features, _dtypes(problem), strict=True)):
         if ends[j, 0] > feature.lower:
-            found[j, 0] = _rounded(ends[j, 0], dtype, np.inf)
+            result[j, 0] = _rounded(ends[j, 0], dtype, np.inf)
         if ends[j, 1] < feature.upper:
-            found[j, 1] = _rounded(ends[j, 1], dtype, -np.inf)
-    return found
+            result[j, 1] = _rounded(ends[j, 1], dtype, -np.inf)
+    return result
 
 
 def _rounded(value: float, dtype: np.dtype[np.floating], towards: float) -> float:
@@ -504,18 +504,18 @@ def _unit_side(feature: Feature, low: float, high: float) -> tuple[float, float]
 
 def _dtypes(problem: Problem) -> list[np.dtype[np.floating]]:
     """Return the precision in which the table holds each sensitive feature; double where it holds no floats."""
-    found = [problem.records.column(p).dtype for p in problem.positions]
-    return [dtype if dtype.kind == "f" else np.dtype(np.float64) for dtype in found]
+    result = [problem.records.column(p).dtype for p in problem.positions]
+    return [dtype if dtype.kind == "f" else np.dtype(np.float64) for dtype in result]
 
 
 def _keeps(problem: Problem, points: Floats, label: object) -> Bools:
     first = np.zeros(len(points), dtype=np.intp)
-    found = problem.ask(first, list(points.T)) == label
+    result = problem.ask(first, list(points.T)) == label
     dtypes = _dtypes(problem)
     if any(dtype != np.float64 for dtype in dtypes):
         own: list[NDArray[np.floating]] = [v.astype(dtype) for v, dtype in zip(points.T, dtypes, strict=True)]
-        found = found & (problem.ask(first, own) == label)
-    return np.asarray(found, dtype=bool)
+        result = result & (problem.ask(first, own) == label)
+    return np.asarray(result, dtype=bool)
 
 
 NEARLY = 1.001  # factor of mass up to which a box is called the best one
@@ -575,20 +575,20 @@ def largest_part(laws: Sequence[Law], x: Floats, box: Floats, slopes: Floats, ma
     sides = [Side(law, v, low, high, w) for law, v, (low, high), w in zip(laws, x, box, slopes, strict=True)]
     if sum(side.room for side in sides) <= margin:
         return box.copy(), float(sum(side.log_mass(side.room) for side in sides))
-    found, most, bound = np.zeros(len(sides)), -np.inf, np.inf
+    result, most, bound = np.zeros(len(sides)), -np.inf, np.inf
     for steps in STEPS:
         costs, unit, values, worth = _divided(sides, np.zeros(len(sides)), margin, steps)
         bound = min(bound, float(worth[-1]), priced_bound(sides, margin, _price(values, worth) / unit))
         for _ in range(ZOOMS):
             reached = float(sum(side.log_mass(cost) for side, cost in zip(sides, costs, strict=True)))
             if reached >= most:
-                found, most = costs, reached
+                result, most = costs, reached
             if bound - most <= np.log(NEARLY):
                 break
             costs, unit, *_ = _divided(sides, np.maximum(costs - unit, 0), margin, STEPS[0])
         if bound - most <= np.log(NEARLY):
             break
-    return np.array([side.part(cost) for side, cost in zip(sides, found, strict=True)]), bound
+    return np.array([side.part(cost) for side, cost in zip(sides, result, strict=True)]), bound
 
 
 def _divided(sides: Sequence[Side], kept: Floats, margin: float, steps: int) -> tuple[Floats, float, Floats, Floats]:

@@ -146,10 +146,10 @@ notes, spent, stopped
     @cached_property
     def labels_possible(self) -> NDArray[np.int64]:
         """How many labels were seen of every record, shape ``(records,)``: a number for each."""
-        found = np.ones(self.records, dtype=np.int64)
+        result = np.ones(self.records, dtype=np.int64)
         for piece, part in zip(self.ranges, self, strict=True):
-            found[piece.start : piece.stop] = part.labels_possible
-        return found
+            result[piece.start : piece.stop] = part.labels_possible
+        return result
 
     def __len__(self) -> int:
         """Return the number of parts."""
@@ -207,10 +207,10 @@ notes, spent, stopped
         As `Curves.population`; the bounds of records are rounded to 2^14 steps, to the safe side, and counted.
         """
         at = check_at(at, self.shape[1])
-        found, average = self._histograms[self._held(of)], self.average(of)
+        result, average = self._histograms[self._held(of)], self.average(of)
         return population_of_counts(
-            found.values,
-            (found.of(0)[:, at], found.of(1)[:, at]),
+            result.values,
+            (result.of(0)[:, at], result.of(1)[:, at]),
             Interval(*(side[:, at] for side in average)),
             confidence=default_confidence(self.confidence) if confidence is None else confidence,
             spent=self.spent,
@@ -232,18 +232,18 @@ notes, spent, stopped
         """Return the tables that `print` and a notebook show, and what one must know of them."""
         at = np.unique(np.linspace(0, self.epsilons.size - 1, min(self.epsilons.size, MOST_SHOWN)).astype(int))
         heads = ["mechanism", *(show_up(self.epsilons[e]) for e in at)]
-        found: list[str | Table] = [repr(self)]
+        result: list[str | Table] = [repr(self)]
         for on in ("average", "worst"):
             lower = self.select(on).lower[:, at].tolist()
             rows = [[m, *(f"{round_down(x):.3f}" for x in row)] for m, row in zip(self.mechanisms, lower, strict=True)]
             title = f"stability, {view_of(on, self.records)}: at least, by epsilon per record"
-            found.append(Table(title, heads, rows))
+            result.append(Table(title, heads, rows))
         if self.records >= FEWEST_ROWS:
             within = self.population(at=at.tolist())
             rows = [[name, *row] for name, row in zip(self.mechanisms, within.rows(), strict=True)]
-            found.append(Table(f"stability, {within.words}: from - to, by epsilon per record", heads, rows))
+            result.append(Table(f"stability, {within.words}: from - to, by epsilon per record", heads, rows))
         lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
-        return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
+        return [*result, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
 
     def promises(self) -> list[str]:
         """Say which mechanisms keep which promise per record."""
@@ -282,23 +282,23 @@ notes, spent, stopped
             if not isinstance(document, Mapping) or document.get("format") != FORMAT:
                 raise ValueError(f"this is not an {FORMAT} document")
             try:
-                found = cls._read(path, document)
+                result = cls._read(path, document)
             except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)}); run it again") from None
-        return found
+        return result
 
     @classmethod
     def _read(cls, folder: Path, told: Mapping[str, Any]) -> Self:
         tight = np.array(told["tight_epsilons"], dtype=np.float64)
-        found: Self = read_as(
+        result: Self = read_as(
             cls, told, folder=folder, tight_epsilons=np.where(np.isnan(tight), np.inf, tight),
             guarantees=tuple(tuple(map(promise_from_dict, row)) for row in told["guarantees_per_record"]),
         )  # fmt: skip
-        if found.size < 1 or found.records < 1:
+        if result.size < 1 or result.records < 1:
             raise ValueError("records and size must be positive")
-        if found.labels.shape != (found.records,):  # a file, before anything is as long as a number says
+        if result.labels.shape != (result.records,):  # a file, before anything is as long as a number says
             raise ValueError("labels must be as many as records")
-        return found
+        return result
 
     def _held(self, of: Quantity) -> Quantity:
         if of not in ("stability", "accuracy"):
@@ -310,12 +310,12 @@ notes, spent, stopped
     def _array(self, name: str) -> NDArray[Any]:
         path = self.folder / name
         try:
-            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            if found.shape != (self.records,):
+            result: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            if result.shape != (self.records,):
                 raise ValueError
         except (OSError, ValueError, EOFError):
             raise ValueError(f"{path}: is damaged or not there; run it again") from None
-        return found
+        return result
 
     def _unknown(self, piece: range) -> Curves:
         """Return curves of which nothing is known."""
@@ -329,7 +329,7 @@ notes, spent, stopped
         return self._of(bounds, accuracy, np.array(labels), np.ones(len(piece), dtype=np.int64), method)
 
     def _curves(self, piece: range) -> Curves:
-        found = self._unknown(piece)
+        result = self._unknown(piece)
         for source in self.sources:
             path, at = piece_path(self.folder, source.number, piece), list(source.mechanisms)
             if self.stopped and not path.exists():
@@ -337,13 +337,13 @@ notes, spent, stopped
             shape = len(at), len(self.epsilons), len(piece)
             answer = read_piece(path, self.digest, shape, self.with_accuracy)
             raws = [np.ones(len(piece)), *([self._right[piece.start : piece.stop]] if self.with_accuracy else [])]
-            for own, all_, raw in zip((answer.stability, answer.accuracy), (found.stability, found.accuracy), raws,
+            for own, all_, raw in zip((answer.stability, answer.accuracy), (result.stability, result.accuracy), raws,
                                       strict=False):  # fmt: skip
                 if own is not None and all_ is not None:
                     mixed = with_coin(own, self.reveal[at], raw.astype(np.float64))
                     all_.lower[at], all_.upper[at] = mixed.lower, mixed.upper
-            np.maximum(found.labels_possible, answer.labels_possible, out=found.labels_possible)
-        return found
+            np.maximum(result.labels_possible, answer.labels_possible, out=result.labels_possible)
+        return result
 
     @cached_property
     def _right(self) -> NDArray[Any]:
@@ -360,12 +360,12 @@ notes, spent, stopped
     def _through(self, kind: Any) -> dict[Quantity, Any]:
         """Go once through the parts."""
         quantities: tuple[Quantity, ...] = ("stability", "accuracy") if self.with_accuracy else ("stability",)
-        found: dict[Quantity, Any] = {of: kind(self.shape[:2]) for of in quantities}
+        result: dict[Quantity, Any] = {of: kind(self.shape[:2]) for of in quantities}
         for part in self:
-            for of, sums in found.items():
+            for of, sums in result.items():
                 bounds = part.bounds(of)
                 sums.add(bounds.lower, bounds.upper)
-        return found
+        return result
 
     def _of(
         self, stability: Bounds, accuracy: Bounds | None, labels: NDArray[Any], possible: NDArray[np.int64],

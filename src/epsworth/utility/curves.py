@@ -167,10 +167,10 @@ class Curves(Result):
             The epsilons to look at, by number; the confidence is that of all together whichever these are.
         """
         at = check_at(at, len(self.epsilons))
-        found, own = self.bounds(of), [self.mechanisms.index(name) for name in self.built_from]
+        result, own = self.bounds(of), [self.mechanisms.index(name) for name in self.built_from]
         within = population_bounds(
-            Interval(found.lower[:, at], found.upper[:, at]),
-            Interval(*(side[:, at] for side in found.average())),
+            Interval(result.lower[:, at], result.upper[:, at]),
+            Interval(*(side[:, at] for side in result.average())),
             confidence=default_confidence(self.confidence) if confidence is None else confidence,
             spent=self.spent,
             among=self.tight_epsilons.size * (1 if self.accuracy is None else 2),
@@ -253,20 +253,20 @@ class Curves(Result):
         count = len(self.labels)
         at = np.unique(np.linspace(0, self.epsilons.size - 1, min(self.epsilons.size, MOST_SHOWN)).astype(int))
         heads = ["mechanism", *(show_up(self.epsilons[e]) for e in at)]
-        found: list[str | Table] = [repr(self)]
+        result: list[str | Table] = [repr(self)]
         for on in ("average", "worst") if count > 1 else (0,):
             lower = self.select(on).lower[:, at].tolist()
             rows = [
                 [name, *(f"{round_down(value):.3f}" for value in row)]
                 for name, row in zip(self.mechanisms, lower, strict=True)
             ]
-            found.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per record", heads, rows))
+            result.append(Table(f"stability, {view_of(on, count)}: at least, by epsilon per record", heads, rows))
         if count >= FEWEST_ROWS:
-            found.append(self._of_population(at, heads))
+            result.append(self._of_population(at, heads))
         lines = [textwrap.fill(promised, WIDTH, subsequent_indent="  ") for promised in self.promises()]
         if len(at) < self.epsilons.size:
             lines.append(f"{len(at)} of {self.epsilons.size} epsilons are shown.")
-        return [*found, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
+        return [*result, "\n".join([*lines, *(f"Note, {note}." for note in self.notes)])]
 
     def _of_population(self, at: NDArray[np.intp], heads: list[str]) -> Table:
         within = self.population(at=at.tolist())
@@ -334,11 +334,11 @@ class Curves(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
-        found = {WITH_UNIT.get(name, name): value for name, value in super().to_dict().items()}
+        result = {WITH_UNIT.get(name, name): value for name, value in super().to_dict().items()}
         promised = [[promise_to_dict(promise) for promise in row] for row in self.guarantees]
         quantities = ("stability",) if self.accuracy is None else QUANTITIES
-        found["population"] = {of: self.population(of).to_dict() for of in quantities}
-        return {"format": FORMAT, **found, "guarantees_per_record": promised}
+        result["population"] = {of: self.population(of).to_dict() for of in quantities}
+        return {"format": FORMAT, **result, "guarantees_per_record": promised}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:

@@ -146,15 +146,15 @@ def plot_curves(
     """
     path = check_plot(path)
     rows = dict(curves) if isinstance(curves, Mapping) else {"": curves}
-    many = max(len(found.mechanisms) for found in rows.values())
+    many = max(len(result.mechanisms) for result in rows.values())
     wide, tall = (5.6, 3.7) if many <= TOGETHER else (7.2, 1.65 * _grid(many)[0] + 0.6)
     figure = new_figure((wide * len(on), tall * len(rows) + 0.4))
     panels = figure.subplots(len(rows), len(on), squeeze=False)
-    for row, (title, found) in zip(panels, rows.items(), strict=True):
+    for row, (title, result) in zip(panels, rows.items(), strict=True):
         for panel, view in zip(row, on, strict=True):
-            found.plot(panel, on=view, of=of, recommended=recommended)
+            result.plot(panel, on=view, of=of, recommended=recommended)
             panel.set_title(", ".join(filter(None, [title, panel.get_title("left")])), fontsize=10, loc="left")
-    sure = how_sure(min(found.confidence for found in rows.values()))
+    sure = how_sure(min(result.confidence for result in rows.values()))
     figure.suptitle(f"Bands hold all at once {sure}", fontsize=9, color="0.35", x=0.01, ha="left")
     save(figure, path)
 
@@ -331,16 +331,16 @@ def span(epsilons: Floats) -> str:
 
 def promises(mechanisms: Sequence[str], epsilons: Floats, guarantees: Sequence[Sequence[Guarantee]]) -> list[str]:
     """Say which mechanisms keep which promise per record: at the smallest epsilon, and where notion or delta change."""
-    found: dict[tuple[int, Guarantee], list[str]] = {}
+    result: dict[tuple[int, Guarantee], list[str]] = {}
     for name, row in zip(mechanisms, guarantees, strict=True):
         kinds = [(promise.notion, promise.delta) for promise in row]
         for e, promise in enumerate(row):
             if e == 0 or kinds[e] != kinds[e - 1]:
-                found.setdefault((e, promise), []).append(name)
-    first = [key for key in found if key[0] == 0]
-    later = sorted((key for key in found if key[0] > 0), key=lambda key: key[0])
+                result.setdefault((e, promise), []).append(name)
+    first = [key for key in result if key[0] == 0]
+    later = sorted((key for key in result if key[0] > 0), key=lambda key: key[0])
     lines = [
-        f"{', '.join(found[e, promise])} at epsilon {show_up(epsilons[e])} per record: {promise}"
+        f"{', '.join(result[e, promise])} at epsilon {show_up(epsilons[e])} per record: {promise}"
         for e, promise in [*first, *later[:MOST_CHANGES]]
     ]
     if len(later) > MOST_CHANGES:

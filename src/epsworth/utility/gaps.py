@@ -49,10 +49,10 @@ def check_gaps(
     """
     for feature, column in zip(features, columns, strict=True):
         if feature.missing is None and (gaps := feature.gaps(column)).any():
-            found, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
+            result, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
             shown = feature.name if looks_like_header(names) else shown_name(feature.name, names)
             remedy = _remedy(feature, shown, table) if declared else _ranges_first(table)
-            raise ValueError(f"{found} lack {shown} (first: {_place(row, table)}). {remedy}")
+            raise ValueError(f"{result} lack {shown} (first: {_place(row, table)}). {remedy}")
 
 
 def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) -> None:

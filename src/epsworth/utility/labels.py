@@ -64,10 +64,10 @@ def _told(error: Exception, records: Records, row: int | None) -> str:
     texts = {
         form for v in values for form in (str(v), repr(v), *([f"{v:g}"] if isinstance(v, (float, np.floating)) else []))
     }
-    found = (str(error).strip() or "no message").splitlines()[0]
+    result = (str(error).strip() or "no message").splitlines()[0]
     for text in sorted(texts - {""}, key=len, reverse=True):
-        found = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", found)
-    return f": {found}"
+        result = re.sub(rf"(?<![\w.]){re.escape(text)}(?![\w.])", "...", result)
+    return f": {result}"
 
 
 def _failing_row(

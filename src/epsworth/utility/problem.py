@@ -198,10 +198,10 @@ class Problem:
             undeclared = " (no domain was given, so the features must lie on [0, 1]: declare their public ranges)"
             raise ValueError(f"{error}{'' if given else undeclared}") from None
         words = Words.of(mechanisms)
-        found = families(PLACEHOLDER if words.tailored and not words.others else words.others)
+        result = families(PLACEHOLDER if words.tailored and not words.others else words.others)
         totals, shares = budgets(epsilon_grid(epsilons).tolist(), len(features), per)
-        built = [[family.build(share) for share in shares] for family in found]
-        for one, row in zip(found, built, strict=True):
+        built = [[family.build(share) for share in shares] for family in result]
+        for one, row in zip(result, built, strict=True):
             _check_at_records(one.name, row, features, unit)
         if quantise is not None:
             whole("quantise", quantise, least=2)
@@ -212,7 +212,7 @@ class Problem:
             positions=positions,
             features=features,
             unit=unit,
-            names=tuple(family.name for family in found),
+            names=tuple(family.name for family in result),
             epsilons=np.array(totals),
             releases=tuple(
                 tuple(stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
@@ -220,7 +220,7 @@ class Problem:
             ),
             notes=tuple(
                 f"{one.name}: {text}"
-                for one, row in zip(found, built, strict=True)
+                for one, row in zip(result, built, strict=True)
                 for text in _what_to_know(one.name, row[0], features)
             )
             + note_of_gaps(features),
@@ -316,12 +316,12 @@ class Problem:
 
         Raises Stopped between two steps where the pace says so; ``answered`` is told the rows of every step.
         """
-        found = []
+        result = []
         for step in self.pace.steps(len(rows), len(rows)):
             given = {position: column[step] for position, column in zip(self.positions, values, strict=True)}
-            found.append(answer(self.classifier, self.records, rows[step], given))
-            answered(len(found[-1]))
-        return np.concatenate(found) if found else self.labels[:0]
+            result.append(answer(self.classifier, self.records, rows[step], given))
+            answered(len(result[-1]))
+        return np.concatenate(result) if result else self.labels[:0]
 
 
 def _check_at_records(name: str, releases: Sequence[Release], features: Sequence[Feature], unit: Floats) -> None:

@@ -75,17 +75,17 @@ class Radii(Result):
     @cached_property
     def lower(self) -> Floats:
         """Distances at which no label has changed yet, shape ``(records,)``; 0 where nothing is proven."""
-        return np.array([found.lower for found in self.radii])
+        return np.array([result.lower for result in self.radii])
 
     @cached_property
     def upper(self) -> Floats:
         """Distances of seen points with other labels, shape ``(records,)``; infinite where none was seen."""
-        return np.array([found.upper for found in self.radii])
+        return np.array([result.upper for result in self.radii])
 
     @property
     def stopped(self) -> bool:
         """Whether the time of some record ran out."""
-        return any(found.stopped for found in self.radii)
+        return any(result.stopped for result in self.radii)
 
     def nearest(self, count: int = 5) -> np.ndarray[Any, np.dtype[np.intp]]:
         """Return the records whose labels change soonest, by what was seen, then by what is proven."""
@@ -103,14 +103,14 @@ class Radii(Result):
             ["seen", *(show_up(upper[place]) for place in at)],
         ]
         title = f"Distance to another label, norm {norm} over {', '.join(first.features)}, by share of {n} records"
-        methods = sorted({found.method for found in self.radii})
+        methods = sorted({result.method for result in self.radii})
         told: list[str | Table] = [
             Table(title, ["records", *heads], rows),
             f"By {', '.join(methods)}; {how_sure(self.confidence)}.",
         ]
-        if unproven := sum(not found.sound for found in self.radii):
+        if unproven := sum(not result.sound for result in self.radii):
             told.append(f"Of {unproven} records nothing is proven of every point: their proven distance counts as 0.")
-        if stopped := sum(found.stopped for found in self.radii):
+        if stopped := sum(result.stopped for result in self.radii):
             told.append(f"The time of {stopped} records ran out; more can bring their bounds closer.")
         return told
 
@@ -202,20 +202,20 @@ def radii(
         folder = Checkpoint(checkpoint, asked, len(records), size, random)
         size = folder.size
     piece = replace(piece, seeds=drawn_seeds(random) if folder is None else folder.seeds)
-    found: dict[range, list[Radius]] = {}
+    result: dict[range, list[Radius]] = {}
     pieces = batches_of(len(records), size)
     for done in pieces if folder is not None else ():
         if folder is not None and _file(folder, done).exists():
-            found[done] = _read(_file(folder, done), folder.digest, done, first, piece)
-    left = [wanted for wanted in pieces if wanted not in found]
+            result[done] = _read(_file(folder, done), folder.digest, done, first, piece)
+    left = [wanted for wanted in pieces if wanted not in result]
     with closing(in_order(piece, left, n_jobs=n_jobs)) as answers:
         for wanted, answer in zip(left, answers, strict=True):
             if folder is not None:
                 _write(_file(folder, wanted), folder.digest, answer)
-            found[wanted] = answer
+            result[wanted] = answer
             if progress is not None:
-                progress(sum(map(len, found)) / len(records))
-    all_found = tuple(one for wanted in pieces for one in found[wanted])
+                progress(sum(map(len, result)) / len(records))
+    all_found = tuple(one for wanted in pieces for one in result[wanted])
     return Radii(all_found, confidence if any(one.confidence < 1 for one in all_found) else 1.0)
 
 
@@ -232,12 +232,12 @@ class _Piece:
 
     def __call__(self, piece: range) -> list[Radius]:
         """Return the radii of some records."""
-        found = []
+        result = []
         for record in piece:
             rng = np.random.default_rng(np.random.SeedSequence(self.seeds, spawn_key=(record,)))
             asked = self.ask(record, Tightening(self.seconds))
-            found.append(bounded(asked, rng, **self.settings))
-        return found
+            result.append(bounded(asked, rng, **self.settings))
+        return result
 
     def ask(self, record: int, run: Tightening | None = None) -> RadiusQuestion:
         """Return the question about a record."""

@@ -169,8 +169,8 @@ class Recommendation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        found = super().to_dict()
-        return found | {"epsilon_needed_per_record": found.pop("epsilon_needed")}
+        result = super().to_dict()
+        return result | {"epsilon_needed_per_record": result.pop("epsilon_needed")}
 
 
 def recommend(

@@ -77,7 +77,7 @@ class Retention:
     def of(
         cls,
         tailoring: Tailoring,
-        asked: Replacements,
+        replacements: Replacements,
         wanted: Sequence[NDArray[Any]],
         weights: Sequence[float] = (1.0,),
     ) -> Retention:
@@ -92,10 +92,10 @@ class Retention:
         weights : sequence of float
             Of the classifiers.
         """
-        records = asked.records
+        records = replacements.records
         places = places_of(tailoring.grids, records)
         reach = ReachableRegions.of(tailoring, places)
-        group, first = _alike(asked)
+        group, first = _alike(replacements)
         count = len(tailoring.labels)
         hits, missed = np.zeros((len(records), count + 1)), np.ones((len(records), count + 1), dtype=bool)
         queries, seen = 0, [set[Any]() for _ in first]
@@ -108,14 +108,14 @@ class Retention:
                 if region >= 0
                 else np.tile(tailoring.default, (len(rows), 1))
             )
-            labels = asked.labels(first[rows], sent)
+            labels = replacements.labels(first[rows], sent)
             queries += len(rows)
             for row, label in zip(rows.tolist(), _vectors(labels), strict=True):
                 seen[row].add(label)
             at, whose = _spread(group, rows)
             missed[whose, region] = False
-            for found, right, weight in zip(labels, wanted, weights, strict=True):
-                agree = np.asarray(found[at] == right[whose], dtype=bool)
+            for result, right, weight in zip(labels, wanted, weights, strict=True):
+                agree = np.asarray(result[at] == right[whose], dtype=bool)
                 missed[whose[~agree], region] = True
                 np.add.at(hits[:, region], whose, agree * shares[at] * (weight / sum(weights)))
         told = tuple(map(frozenset, seen))
@@ -124,11 +124,11 @@ class Retention:
     @property
     def possible(self) -> list[frozenset[Any]]:
         """For each record all labels that were seen while its sensitive columns changed, what is wanted among them."""
-        found: dict[tuple[int, Any], frozenset[Any]] = {}  # many records have the same
+        result: dict[tuple[int, Any], frozenset[Any]] = {}  # many records have the same
         for key in zip(self.at_seen.tolist(), self.wanted, strict=True):
-            if key not in found:
-                found[key] = self.seen[key[0]] | {key[1]}
-        return [found[key] for key in zip(self.at_seen.tolist(), self.wanted, strict=True)]
+            if key not in result:
+                result[key] = self.seen[key[0]] | {key[1]}
+        return [result[key] for key in zip(self.at_seen.tolist(), self.wanted, strict=True)]
 
     @property
     def constant(self) -> float:
@@ -176,12 +176,12 @@ def _probabilities(case: ConditionalKernel) -> Floats:
     return np.array([[weight / WORDS for weight in row] for row in rows])
 
 
-def _alike(asked: Replacements) -> tuple[Indices, Indices]:
+def _alike(replacements: Replacements) -> tuple[Indices, Indices]:
     """Return groups of records whose columns that stay are alike, and the first record of each."""
-    records, n = asked.records, len(asked.records)
+    records, n = replacements.records, len(replacements.records)
     group = np.zeros(n, dtype=np.int64)
     for position in range(len(records.names)):
-        if position not in asked.positions:
+        if position not in replacements.positions:
             known: dict[Any, int] = {}
             values = [None if is_missing(value) else value for value in records.column(position).tolist()]
             codes = np.array([known.setdefault((type(v), v), len(known)) for v in values], dtype=np.int64)
@@ -277,13 +277,13 @@ def judge(
     else:
         # the interval rises with the mean, which lies between those of its bounds: one miss pays for both ends
         within = np.clip(means, low, high)
-        found = mean_interval(within, n, Risk.of(confidence).spend(), low, high)
-        interval = Within(float(found.lower[0]), float(found.upper[1]))
+        result = mean_interval(within, n, Risk.of(confidence).spend(), low, high)
+        interval = Within(float(result.lower[0]), float(result.upper[1]))
     share = certified(plan, known, kept, asked.records)
     return HoldoutMetrics(agreement, means[0], interval, _balanced(own[0], sides.lower), kept.constant, share, most)
 
 
-def proven_range(kept: Retention, asked: Replacements, randomiser: Randomiser) -> tuple[float, float]:
+def proven_range(kept: Retention, replacements: Replacements, randomiser: Randomiser) -> tuple[float, float]:
     """Return what the probability of keeping the label lies between for every record there can be.
 
     Claim: if all columns are sensitive, one classifier is asked and it is deterministic, nothing but the region that
@@ -292,11 +292,17 @@ def proven_range(kept: Retention, asked: Replacements, randomiser: Randomiser) -
     Elsewhere nothing is proven: 0 to 1.
     """
     tailoring = kept.reach.tailoring
-    if len(asked.classifiers) > 1 or not tailoring.hidden.all() or len(asked.positions) < len(asked.records.names):
+    if (
+        len(replacements.classifiers) > 1
+        or not tailoring.hidden.all()
+        or len(replacements.positions) < len(replacements.records.names)
+    ):
         return 0.0, 1.0
-    listed = asked.classifiers[0].classes
+    listed = replacements.classifiers[0].classes
     labels = sorted({*kept.possible[0], *kept.seen[0]} if listed is None else set(listed), key=repr)
-    hits = [_hits_of(kept, asked, label) for label in labels] + ([np.zeros(kept.hits.shape[1])] if not listed else [])
+    hits = [_hits_of(kept, replacements, label) for label in labels] + (
+        [np.zeros(kept.hits.shape[1])] if not listed else []
+    )
     count = len(tailoring.labels)
     every = replace(
         kept,
@@ -305,24 +311,24 @@ def proven_range(kept: Retention, asked: Replacements, randomiser: Randomiser) -
         hits=np.repeat(np.array(hits), count, axis=0),
         missed=np.repeat(np.array(hits) < 1, count, axis=0),
     )
-    found = every.at(randomiser)
-    return float(found.lower.min()), float(found.upper.max())
+    result = every.at(randomiser)
+    return float(result.lower.min()), float(result.upper.max())
 
 
-def _hits_of(kept: Retention, asked: Replacements, label: Any) -> Floats:
+def _hits_of(kept: Retention, replacements: Replacements, label: Any) -> Floats:
     """Return what representatives keep of a label, without public columns: shares of those with just this label."""
     tailoring, first = kept.reach.tailoring, np.zeros(1, dtype=np.int64)
-    found = np.zeros(len(tailoring.labels) + 1)
+    result = np.zeros(len(tailoring.labels) + 1)
     for region in range(len(tailoring.labels)):
         number = int(kept.reach.standing[0, region])
         numbers = kept.reach.listed(0, region) if tailoring.draw and number >= 0 else np.array([number])
         if number >= 0:
             sent = tailoring.representatives[region][numbers]
-            given = asked.labels(np.repeat(first, len(sent)), sent)[0]
-            found[region] = np.mean([one == label for one in given.tolist()])
-    default = asked.labels(first, np.array([tailoring.default]))[0]
-    found[-1] = float(default.tolist()[0] == label)
-    return found
+            given = replacements.labels(np.repeat(first, len(sent)), sent)[0]
+            result[region] = np.mean([one == label for one in given.tolist()])
+    default = replacements.labels(first, np.array([tailoring.default]))[0]
+    result[-1] = float(default.tolist()[0] == label)
+    return result
 
 
 def _ceiling(kept: Retention, weights: Sequence[float], epsilon: Decimal) -> float:
@@ -349,7 +355,7 @@ def bounds_of(kept: Retention, randomisers: Sequence[Randomiser]) -> Bounds:
 
 def labels_possible(kept: Retention, classifiers: int) -> Indices:
     """Return how many labels were seen of every record; 1 of several classifiers, which have no ceiling by counting."""
-    return np.array([len(found) if classifiers == 1 else 1 for found in kept.possible], dtype=np.int64)
+    return np.array([len(result) if classifiers == 1 else 1 for result in kept.possible], dtype=np.int64)
 
 
 def _balanced(labels: NDArray[Any], kept: Floats) -> float:

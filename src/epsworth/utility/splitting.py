@@ -175,8 +175,8 @@ def split_budget(
     Run.of(method=method, confidence=confidence, tolerance=tolerance, n_jobs=n_jobs)
     if not isinstance(on, str) or on not in ("average", "worst"):
         raise ValueError(f"on must be 'average' or 'worst', got {short(on)}")
-    found = families(mechanism)
-    if len(found) != 1:
+    result = families(mechanism)
+    if len(result) != 1:
         raise ValueError("mechanism must be one mechanism's words")
     base = Problem.of(
         model, X, sensitive=sensitive, mechanisms=mechanism, epsilons=[total], domain=domain, y=None
@@ -190,7 +190,7 @@ def split_budget(
     def scores(
         shares: Floats, confidence: float, tolerance: float, told: Callable[[float], None] = lambda share: None
     ) -> tuple[Floats, Floats, float]:
-        problem, number = _with_splits(base, found[0].build, total, shares), next(asked)
+        problem, number = _with_splits(base, result[0].build, total, shares), next(asked)
         draws = np.random.default_rng([seed, number])  # its own: the same whether those before were asked or kept
         kept = None if folder is None else folder / f"{number:04}"
         run = Run.of(
@@ -209,7 +209,7 @@ def split_budget(
     pair = np.stack([best, np.full(s, 1 / s)])
     lower, upper, spent = scores(pair, confidence, tolerance)
     chosen = 0 if lower[0] >= lower[1] else 1  # never recommend a split that is guaranteed less than the even one
-    problem = _with_splits(base, found[0].build, total, pair[chosen : chosen + 1])
+    problem = _with_splits(base, result[0].build, total, pair[chosen : chosen + 1])
     release = problem.releases[0][0]
     half = float((upper - lower).max()) / 2
     unmet = (f"{mechanism}: the tolerance of {show_up(tolerance)} is not met: the half-width is {show_up(half, 3)}",)
@@ -296,12 +296,12 @@ def _all_shares(s: int, steps: int) -> Floats:
 
 def _exchanges(shares: Floats, step: float) -> Floats:
     """Return the shares themselves and all that move ``step`` from one feature to another."""
-    found = [shares]
+    result = [shares]
     for giver, taker in product(range(len(shares)), repeat=2):
         amount = min(step, shares[giver] - SMALLEST_SHARE)
         if giver != taker and amount > 0:
             moved = shares.copy()
             moved[giver] -= amount
             moved[taker] += amount
-            found.append(moved)
-    return np.array(found)
+            result.append(moved)
+    return np.array(result)

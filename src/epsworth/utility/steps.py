@@ -144,13 +144,13 @@ def _coded(arrays: Arrays, name: str) -> list[str | int | float | bool]:
 
 
 def _decoded(places: NDArray[Any], words: list[Any]) -> NDArray[Any]:
-    found = np.empty(len(words), dtype=object)
-    found[:] = words
+    result = np.empty(len(words), dtype=object)
+    result[:] = words
     if places.dtype != np.int64 or places.ndim != 1 or not ((places >= 0) & (places < len(words))).all():
         raise ValueError
     if not {type(word) for word in words} <= {str, int, float, bool}:
         raise ValueError
-    return np.asarray(found[places])
+    return np.asarray(result[places])
 
 
 def plain_state(state: Any) -> Any:

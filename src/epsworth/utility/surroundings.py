@@ -140,13 +140,13 @@ def served(values: Sequence[str], numbers: NDArray[np.int64], lower: Floats) -> 
     >>> [(one.value, one.records, one.worst) for one in two]
     [('m', 2, 0.5), ('f', 1, 0.9)]
     """
-    found = []
+    result = []
     for number, value in enumerate(values):
         own = lower[numbers == number]
         if own.size:
             average = max(float(down(own.mean(), ulps=own.size + 1)), float(own.min()))  # as `Bounds.average`
-            found.append(Served(value, int(own.size), average, float(own.min())))
-    return sorted(found, key=lambda one: (one.average, one.value))
+            result.append(Served(value, int(own.size), average, float(own.min())))
+    return sorted(result, key=lambda one: (one.average, one.value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -510,26 +510,26 @@ def _map(curves: Curves, problem: Problem) -> DecisionMap:
 
 def _masses(laws: Mapping[str, list[RecordRelease]], own: Floats, edges: Floats, count: int) -> NDArray[np.int64]:
     """Return the masses of the cells, in whole units, rounded down; the raw record's own cell where one may be sent."""
-    found = np.zeros((len(laws), count, len(own), len(edges) - 1), dtype=np.int64)
+    result = np.zeros((len(laws), count, len(own), len(edges) - 1), dtype=np.int64)
     for m, releases in enumerate(laws.values()):
         for e, release in enumerate(releases):
             for j, mechanism in enumerate(release.mechanisms):
                 masses = (1 - release.reveal) * mechanism.law(own[j]).cell_masses(edges)
                 masses[min(int(np.searchsorted(edges, own[j], "left") or 1) - 1, len(masses) - 1)] += release.reveal
-                found[m, e, j] = np.floor(MASS_UNIT * np.clip(masses, 0, 1) * (1 - 1e-9))
-    return found
+                result[m, e, j] = np.floor(MASS_UNIT * np.clip(masses, 0, 1) * (1 - 1e-9))
+    return result
 
 
 def _groups(curves: Curves, place: Place, X: Any, y: ArrayLike | None, notes: list[str]) -> tuple[Grouping, ...]:
     """Return what records keep that have the same true label, or the same value in a column that is not perturbed."""
     columns = [] if y is None else [("true label", np.asarray(y))]
     columns += [(name, values) for name, values in _columns(X) if name not in curves.features]
-    found: list[list[Grouping]] = []
+    result: list[list[Grouping]] = []
     for by, values in columns:
-        kinds = _kinds(values) if len(values) == len(curves.labels) and len(found) < MOST_COLUMNS else None
+        kinds = _kinds(values) if len(values) == len(curves.labels) and len(result) < MOST_COLUMNS else None
         if kinds is not None and (one := _grouping(curves, place, by, *kinds, notes)):
-            found.append(one)
-    return tuple(group for both in found for group in both)
+            result.append(one)
+    return tuple(group for both in result for group in both)
 
 
 def _kinds(values: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]] | None:
@@ -543,15 +543,15 @@ def _grouping(
     curves: Curves, place: Place, by: str, kinds: tuple[str, ...], numbers: NDArray[np.int64], notes: list[str]
 ) -> list[Grouping]:
     """Return counts and bounds of the groups at the place alone: of many places the records' groups could be solved."""
-    found = []
+    result = []
     for of, bounds in {"stability": curves.stability, "accuracy": curves.accuracy}.items():
         every = [] if bounds is None else served(kinds, numbers, bounds.lower[place.m, place.e])
         kept = [one for one in every if one.records >= FEWEST_RECORDS]
         if kept:
-            found.append(Grouping.held(by, of, kept))
+            result.append(Grouping.held(by, of, kept))
     if np.bincount(numbers).min() < FEWEST_RECORDS:
         notes.append(f"groups: values of {by[:40]} that fewer than {FEWEST_RECORDS} records have are left out")
-    return found
+    return result
 
 
 def _columns(X: Any) -> list[tuple[str, NDArray[Any]]]:

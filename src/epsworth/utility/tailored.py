@@ -187,25 +187,25 @@ def words_of(grids: Sequence[Grid]) -> dict[str, tuple[Any, ...] | None]:
     return {grid.name: grid.feature.categories for grid in grids}
 
 
-def data_of(asking: BuildOptions, held: Records) -> dict[str, tuple[object, ...]]:
+def data_of(options: BuildOptions, held: Records) -> dict[str, tuple[object, ...]]:
     """Return what a tailored policy is made of, by the words of a refusal: what digests are taken of."""
-    tables = (asking.records, held)
+    tables = (options.records, held)
     columns = [table.column(place) for table in tables for place in range(len(table.names))]
     return {
-        "records": (tuple(asking.records.names), *columns),
-        "models": tuple(digest_of_model(classifier.inside) for classifier in asking.asked.classifiers),
-        "answers of the classifiers": asking.fingerprints,
-        "ranges": tuple(repr(grid) for grid in asking.grids),
-        "true labels": (asking.truth,),
-        "gain": (asking.gain,),
+        "records": (tuple(options.records.names), *columns),
+        "models": tuple(digest_of_model(classifier.inside) for classifier in options.asked.classifiers),
+        "answers of the classifiers": options.fingerprints,
+        "ranges": tuple(repr(grid) for grid in options.grids),
+        "true labels": (options.truth,),
+        "gain": (options.gain,),
     }
 
 
-def options_of(asking: BuildOptions) -> dict[str, object]:
+def options_of(options: BuildOptions) -> dict[str, object]:
     """Return what else a tailored policy is made by."""
     names = "wish", "surrogate", "cells", "fidelity", "draw", "weights"
-    sensitive = ", ".join(grid.name for grid in asking.asked.grids)
-    return {"sensitive features": sensitive} | {name: getattr(asking, name) for name in names}
+    sensitive = ", ".join(grid.name for grid in options.asked.grids)
+    return {"sensitive features": sensitive} | {name: getattr(options, name) for name in names}
 
 
 NAME = "tailored"
@@ -508,36 +508,36 @@ def tailor(
     plan = build(asking, parts.within_known(), random)
     told(0.8)
     policy = Policy((), None, plan.tailoring(stated), _passing(plan, asking.asked))
-    found = _judged(plan, policy, asking, held, parts.hold, confidence)
+    result = _judged(plan, policy, asking, held, parts.hold, confidence)
     told(1.0)
-    return replace(found, public=public)
+    return replace(result, public=public)
 
 
-def _passing(plan: Plan, asked: Replacements) -> Pass:
+def _passing(plan: Plan, replacements: Replacements) -> Pass:
     """Let the public columns pass that some classifier reads; at the others the copy may look, and they stay."""
     public = [grid.name for grid, hidden in zip(plan.grids, plan.sensitive, strict=True) if not hidden]
-    read = {name for one in asked.classifiers for name in columns_read(one, asked.records.names)}
+    read = {name for one in replacements.classifiers for name in columns_read(one, replacements.records.names)}
     return Pass(tuple(name for name in public if name in read), tuple(name for name in public if name not in read))
 
 
-def _own_labels(asked: Replacements) -> tuple[list[NDArray[Any]], int]:
+def _own_labels(replacements: Replacements) -> tuple[list[NDArray[Any]], int]:
     """Return what classifiers say of records as they stand, which is to be kept, and the number of queries."""
-    found = [reference_labels(classifier, asked.records) for classifier in asked.classifiers]
-    return [labels for labels, _ in found], sum(queries for _, queries in found)
+    result = [reference_labels(classifier, replacements.records) for classifier in replacements.classifiers]
+    return [labels for labels, _ in result], sum(queries for _, queries in result)
 
 
 def _judged(
-    plan: Plan, policy: Policy, asking: BuildOptions, held: Records, rows: Indices, confidence: float
+    plan: Plan, policy: Policy, options: BuildOptions, held: Records, rows: Indices, confidence: float
 ) -> Tailored:
     """Measure what is kept of the records that were held out; without any, some others tell the ceiling alone."""
-    tailoring, some = policy.tailoring, np.arange(min(FEW, len(asking.records)))
+    tailoring, some = policy.tailoring, np.arange(min(FEW, len(options.records)))
     assert tailoring is not None
-    shown = held if len(rows) else asking.records.part(some)
-    found = judge(plan, tailoring, asking.asked, shown, asking.weights, confidence, counted=len(rows) > 0)
+    shown = held if len(rows) else options.records.part(some)
+    result = judge(plan, tailoring, options.asked, shown, options.weights, confidence, counted=len(rows) > 0)
     reached = {label for label, standing in zip(plan.labels, plan.representatives, strict=True) if len(standing)}
     return Tailored(
-        policy, plan.copied, plan.size, found.agreement, found.kept, found.held_out, found.balanced, found.most,
-        found.constant, found.certified, len(rows), confidence,
-        notes_of(plan, tailoring, found.constant, len(reached)), plan, replace(asking.asked, n_jobs=None, kept=None),
-        asking.weights, rows,
+        policy, plan.copied, plan.size, result.agreement, result.kept, result.held_out, result.balanced, result.most,
+        result.constant, result.certified, len(rows), confidence,
+        notes_of(plan, tailoring, result.constant, len(reached)), plan, replace(options.asked, n_jobs=None, kept=None),
+        options.weights, rows,
     )  # fmt: skip

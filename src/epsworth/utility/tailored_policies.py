@@ -116,7 +116,7 @@ class TailoredProblem:
         return Replacements((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
 
 
-def curves_of_policy(asking: TailoredProblem, method: str, over: str, settings: Settings, pace: Deadline) -> Curves:
+def curves_of_policy(problem: TailoredProblem, method: str, over: str, settings: Settings, pace: Deadline) -> Curves:
     """Return how often labels stay under a tailored policy.
 
     Claim: without rules in the policy, and with method "auto", the bounds hold for certain; else with the settings'
@@ -131,16 +131,16 @@ def curves_of_policy(asking: TailoredProblem, method: str, over: str, settings: 
         raise ValueError(
             "over='dataset' is for mechanisms per feature; every record is bounded under a tailored policy"
         )
-    if asking.policy.rules or method == DRAWN:
-        return _sampled(asking, settings, pace)
-    return _enumerated(asking, settings, pace)
+    if problem.policy.rules or method == DRAWN:
+        return _sampled(problem, settings, pace)
+    return _enumerated(problem, settings, pace)
 
 
-def _enumerated(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
-    kept = Retention.of(asking.tailoring, asking.about, [asking.labels])
-    right = None if asking.y is None else Retention.of(asking.tailoring, asking.about, [asking.y])
-    randomiser, queries = [asking.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
-    found = PolicyBounds(bounds_of(kept, randomiser), None if right is None else bounds_of(right, randomiser),
+def _enumerated(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
+    kept = Retention.of(problem.tailoring, problem.about, [problem.labels])
+    right = None if problem.y is None else Retention.of(problem.tailoring, problem.about, [problem.y])
+    randomiser, queries = [problem.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
+    result = PolicyBounds(bounds_of(kept, randomiser), None if right is None else bounds_of(right, randomiser),
                   labels_possible(kept, 1), queries, False)  # fmt: skip
     notes = [f"{EXACT} for {NAME}: all that can be sent is enumerated, with the probabilities of the drawn integers"]
     if kept.constant:
@@ -148,7 +148,7 @@ def _enumerated(asking: TailoredProblem, settings: Settings, pace: Deadline) -> 
             f"{NAME}: for {round_up(100 * kept.constant, 1):g} % of these records what is sent does not depend on what "
             "is sensitive at all: the public columns decide"
         )
-    return _curves(asking, settings, pace, found, EXACT, notes)
+    return _curves(problem, settings, pace, result, EXACT, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,14 +162,14 @@ class PolicyBounds:
     stopped: bool
 
 
-def _sampled(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
+def _sampled(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
     """Draw releases of every record until its bounds are narrow, or decided, or the run is stopped."""
-    n, kinds = len(asking.records), 1 if asking.y is None else 2
+    n, kinds = len(problem.records), 1 if problem.y is None else 2
     hits = np.zeros((kinds, n), dtype=np.int64)
-    low, high, seen = np.zeros((kinds, n)), np.ones((kinds, n)), [{label} for label in asking.labels.tolist()]
+    low, high, seen = np.zeros((kinds, n)), np.ones((kinds, n)), [{label} for label in problem.labels.tolist()]
     words, drawn, queries, stopped = Drawn(settings.rng), 0, 0, False
-    releases = _Releases(asking)
-    pace.mechanisms, pace.epsilons = (NAME,), np.array([float_above(Fraction(asking.policy.total))])
+    releases = _Releases(problem)
+    pace.mechanisms, pace.epsilons = (NAME,), np.array([float_above(Fraction(problem.policy.total))])
     pace.proven = lambda: Bounds(low[:1, np.newaxis], high[:1, np.newaxis]).average()
     schedule = looks(settings.tolerance, settings.risk.split(kinds * n), first=FIRST_LOOK)
     with suppress(Stopped):
@@ -182,15 +182,18 @@ def _sampled(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Cur
                 part = rows[step]
                 labels = releases.labels(part, words)
                 queries += len(part)
-                wanted = [asking.labels] if asking.y is None else [asking.labels, asking.y]
+                wanted = [problem.labels] if problem.y is None else [problem.labels, problem.y]
                 for kind, right in enumerate(wanted):
                     fresh[kind] += np.bincount(part[labels == right[part]], minlength=n)
                 for row, label in set(zip(part.tolist(), labels.tolist(), strict=True)):
                     seen[row].add(label)
             hits[:, left] += fresh[:, left]
             drawn = look.draws
-            found = look.risk.interval(hits[:, left], np.full((kinds, len(left)), drawn))
-            low[:, left], high[:, left] = np.maximum(low[:, left], found.lower), np.minimum(high[:, left], found.upper)
+            result = look.risk.interval(hits[:, left], np.full((kinds, len(left)), drawn))
+            low[:, left], high[:, left] = (
+                np.maximum(low[:, left], result.lower),
+                np.minimum(high[:, left], result.upper),
+            )
             stopped = False
             settings.progress((number + 1) / len(schedule))
             if not _open(low, high, settings).any():
@@ -206,7 +209,7 @@ def _sampled(asking: TailoredProblem, settings: Settings, pace: Deadline) -> Cur
             f"the run was stopped {pace.stopped}: all bounds hold, but with a half-width of up to {half:g}; more time "
             "narrows them"
         )
-    return _curves(asking, settings, pace, found_, DRAWN, notes)
+    return _curves(problem, settings, pace, found_, DRAWN, notes)
 
 
 def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Settings) -> Bools:
@@ -220,14 +223,14 @@ def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Setting
 class _Releases:
     """Fresh releases of records; what does not change from one to the next is looked up once."""
 
-    def __init__(self, asking: TailoredProblem) -> None:
-        records = asking.records
-        self.asking = asking
+    def __init__(self, problem: TailoredProblem) -> None:
+        records = problem.records
+        self.asking = problem
         self.at = {name: position for position, name in enumerate(records.names)}
-        self.columns = [Column(rule) for rule in asking.policy.rules]
+        self.columns = [Column(rule) for rule in problem.policy.rules]
         self.given = [np.asarray(c.encode(records.column(self.at[c.feature.name]))) for c in self.columns]
-        self.true = places_of(asking.tailoring.grids, records)
-        self.values = {grid.name: grid.values for grid in asking.tailoring.grids}
+        self.true = places_of(problem.tailoring.grids, records)
+        self.values = {grid.name: grid.values for grid in problem.tailoring.grids}
 
     def labels(self, rows: Indices, words: WordSource) -> NDArray[Any]:
         """Return the classifier's labels of releases of so many rows."""
@@ -246,9 +249,9 @@ class _Releases:
 
 
 def _curves(
-    asking: TailoredProblem, settings: Settings, pace: Deadline, found: PolicyBounds, engine: str, notes: Sequence[str]
+    problem: TailoredProblem, settings: Settings, pace: Deadline, found: PolicyBounds, engine: str, notes: Sequence[str]
 ) -> Curves:
-    policy, tailoring, spent = asking.policy, asking.tailoring, settings.risk.spent
+    policy, tailoring, spent = problem.policy, problem.tailoring, settings.risk.spent
     losses = [*(rule.kernel.loss() for rule in policy.rules), tailoring.randomiser.loss]
     parts = [f"{r.feature.name} by {r.mechanism} at epsilon {show_up(float(r.epsilon))}" for r in policy.rules]
     parts.append(f"{few(tailoring.names)} tailored, at epsilon {show_up(float(tailoring.epsilon))} in all")
@@ -260,13 +263,13 @@ def _curves(
         accuracy=found.accuracy,
         guarantees=((policy.guarantee,),),
         tight_epsilons=np.array([[sum_above(losses)]]),
-        labels=asking.labels,
+        labels=problem.labels,
         labels_possible=found.possible,
-        method=np.full((1, len(asking.records)), engine),
+        method=np.full((1, len(problem.records)), engine),
         over="records",
         confidence=float(1 - settings.risk.total) if spent else 1.0,
         tolerance=float(settings.tolerance),
-        queries=asking.asked + found.queries,
+        queries=problem.asked + found.queries,
         seconds=pace.clock() - pace.began,
         notes=(
             f"{NAME} {policy.fingerprint[:12]}: {', '.join(parts)}; the very integers that its clients draw",

@@ -20,17 +20,17 @@ ROUNDED = 1e-9  # width of intervals that are exact but for rounding
 SAMPLING = {"sampled", "strata", "rays"}
 
 
-def verdict(asked: Scanned) -> tuple[str, ...]:
+def verdict(scanned: Scanned) -> tuple[str, ...]:
     """Return the answer in at most six lines: what is kept, and what an attacker may learn."""
-    if asked.best is not None:
-        return _yes(asked, asked.best)
-    if asked.closest is not None:
-        return _no(asked, asked.closest)
-    if asked.beyond.closest is None:
+    if scanned.best is not None:
+        return _yes(scanned, scanned.best)
+    if scanned.closest is not None:
+        return _no(scanned, scanned.closest)
+    if scanned.beyond.closest is None:
         return ("No: every mechanism here has a larger delta than you accept.",)
-    least = min(promise.epsilon for row in asked.curves.guarantees for promise in row)
+    least = min(promise.epsilon for row in scanned.curves.guarantees for promise in row)
     return (
-        f"No: nothing was asked about that protects so much ({_limit(asked)}).",
+        f"No: nothing was asked about that protects so much ({_limit(scanned)}).",
         row("smallest asked about", f"epsilon {show_up(least)} per record"),
     )
 
@@ -57,62 +57,62 @@ def kept(curves: Curves | CurveParts) -> tuple[list[str], str]:
     return lines + _unproven(asked, best), certainty_of(asked)
 
 
-def certainty_of(asked: Scanned) -> str:
+def certainty_of(scanned: Scanned) -> str:
     """Say of whom the bounds hold, how closely and how surely: of the choice, or of what comes closest."""
-    curves, count = asked.curves, len(asked.curves.labels)
+    curves, count = scanned.curves, len(scanned.curves.labels)
     whom = "this record" if count == 1 else f"these {count:,} records"
-    width, point = float((asked.upper - asked.lower).max()), asked.best or asked.closest
+    width, point = float((scanned.upper - scanned.lower).max()), scanned.best or scanned.closest
     early = "Stopped early: " if curves.stopped and width > 2 * curves.tolerance * MET else ""
     sure = "certain, " if curves.confidence == 1 else ""
     how = "exact" if width <= ROUNDED else f"{sure}±{percent_up(width / 2)} %"
-    found = f"{early}{how} for {whom}"
-    found = found[0].upper() + found[1:]
-    if point is None or asked.on != "average" or count == 1 or point.mechanism in curves.built_from:
-        return f"{found}." if curves.confidence == 1 else f"{found} ({show_down(100 * curves.confidence)} % sure)."
-    lower, upper, sure = _among_people(asked, point)
-    return f"{found}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} % sure)."
+    result = f"{early}{how} for {whom}"
+    result = result[0].upper() + result[1:]
+    if point is None or scanned.on != "average" or count == 1 or point.mechanism in curves.built_from:
+        return f"{result}." if curves.confidence == 1 else f"{result} ({show_down(100 * curves.confidence)} % sure)."
+    lower, upper, sure = _among_people(scanned, point)
+    return f"{result}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} % sure)."
 
 
-def notes(asked: Scanned) -> tuple[str, ...]:
+def notes(scanned: Scanned) -> tuple[str, ...]:
     """Say what else one should know of the answer."""
-    return tuple(_for(asked, asked.best) if asked.best is not None else _against(asked))
+    return tuple(_for(scanned, scanned.best) if scanned.best is not None else _against(scanned))
 
 
-def _yes(asked: Scanned, choice: Choice) -> tuple[str, ...]:
+def _yes(scanned: Scanned, choice: Choice) -> tuple[str, ...]:
     lines = [
-        f"Yes: {_point(choice)} keeps {_kept(asked, _at_least(choice.lower, asked.at_least))}.",
+        f"Yes: {_point(choice)} keeps {_kept(scanned, _at_least(choice.lower, scanned.at_least))}.",
         row("attacker", attacker(choice.guarantee)),
     ]
     if choice.guarantee.notion != "pure":
         lines.append(row("promise", str(choice.guarantee)))
     if choice.mechanism == LABEL_RESPONSE:
         lines.append(row("where", "drawn where the model runs, such as a device that holds it: no policy"))
-    lines += _unproven(asked, choice)
+    lines += _unproven(scanned, choice)
     if not choice.holds_above:
         lines.append(row("careful", "not guaranteed at every larger epsilon: do not raise it blindly"))
-    if (perhaps := asked.perhaps) is not None:
+    if (perhaps := scanned.perhaps) is not None:
         lines.append(row("left open", f"whether epsilon {show_up(perhaps[0])} is enough: {_some(perhaps[1], 1)}"))
-    elif others := [name for name in asked.undecided if name != choice.mechanism]:
+    elif others := [name for name in scanned.undecided if name != choice.mechanism]:
         lines.append(row("perhaps as good", _some(others)))
-    if choice.epsilon == asked.curves.epsilons[0] and len(asked.curves.epsilons) > 1:
+    if choice.epsilon == scanned.curves.epsilons[0] and len(scanned.curves.epsilons) > 1:
         lines.append(row("smaller epsilons", "may be enough, too: none was asked about"))
     return tuple(lines)
 
 
-def _no(asked: Scanned, closest: Choice) -> tuple[str, ...]:
-    refuted = all(scan.refuted.all() for scan in asked.scans.values())
+def _no(scanned: Scanned, closest: Choice) -> tuple[str, ...]:
+    refuted = all(scan.refuted.all() for scan in scanned.scans.values())
     how = "keeps" if refuted else "is sure to keep"
-    wanted = f"{percent_down(asked.at_least, 15)} %"
+    wanted = f"{percent_down(scanned.at_least, 15)} %"
     lines = [
-        f"No: nothing here {how} {_kept(asked, wanted)} {_limit(asked)}.",
-        row("closest", f"{_point(closest)}: {_near(asked, closest)}"),
+        f"No: nothing here {how} {_kept(scanned, wanted)} {_limit(scanned)}.",
+        row("closest", f"{_point(closest)}: {_near(scanned, closest)}"),
         row("attacker", attacker(closest.guarantee)),
     ]
-    if (best := asked.beyond.best) is not None:
+    if (best := scanned.beyond.best) is not None:
         lines.append(row("it would take", f"{_point(best)}: attacker {attacker(best.guarantee)}"))
     if not refuted:
-        lines.append(row("left open", _open_in_short(asked)))
-    if made := _tailored(asked, closest.guarantee):
+        lines.append(row("left open", _open_in_short(scanned)))
+    if made := _tailored(scanned, closest.guarantee):
         lines.append(row("made for this model", made))
     return tuple(lines)
 
@@ -126,32 +126,32 @@ def _point(choice: Choice) -> str:
     return f"{choice.mechanism} at epsilon {show_up(choice.epsilon)}"
 
 
-def _limit(asked: Scanned) -> str:
+def _limit(scanned: Scanned) -> str:
     """Say how much protection is wanted, and at which delta."""
-    limits = asked.limits
+    limits = scanned.limits
     delta = f" and delta <= {show_down(limits.delta)}" if 0 < limits.delta < 1 else ""
     return f"at epsilon <= {show_down(limits.epsilon)} per record{delta}"
 
 
-def _kept(asked: Scanned, percent: str) -> str:
+def _kept(scanned: Scanned, percent: str) -> str:
     """Say what a share is of."""
-    if asked.on == "average":
-        return f"{percent} of the labels{' right' if asked.of == 'accuracy' else ''}"
-    whose = "of the worst record" if asked.on == "worst" else f"of record {asked.on}"
-    return f"the label {whose}{' right' if asked.of == 'accuracy' else ''} with probability {percent}"
+    if scanned.on == "average":
+        return f"{percent} of the labels{' right' if scanned.of == 'accuracy' else ''}"
+    whose = "of the worst record" if scanned.on == "worst" else f"of record {scanned.on}"
+    return f"the label {whose}{' right' if scanned.of == 'accuracy' else ''} with probability {percent}"
 
 
-def _unproven(asked: Scanned, choice: Choice) -> list[str]:
+def _unproven(scanned: Scanned, choice: Choice) -> list[str]:
     """Say of a mechanism that somebody brought what its promise rests on."""
-    if f"{choice.mechanism}: {CHECKED}" not in asked.curves.notes:
+    if f"{choice.mechanism}: {CHECKED}" not in scanned.curves.notes:
         return []
     return [row("not proven", f"the promise of {choice.mechanism} is yours, checked at {INPUTS} inputs")]
 
 
-def _near(asked: Scanned, choice: Choice) -> str:
+def _near(scanned: Scanned, choice: Choice) -> str:
     """Say what is kept, and what may be, where that is far from known."""
-    wide = choice.upper - choice.lower > 2 * asked.curves.tolerance * MET
-    return _between(choice.lower, choice.upper if wide else choice.lower, "kept" if asked.limited else "right")
+    wide = choice.upper - choice.lower > 2 * scanned.curves.tolerance * MET
+    return _between(choice.lower, choice.upper if wide else choice.lower, "kept" if scanned.limited else "right")
 
 
 def _between(lower: float, upper: float, what: str) -> str:
@@ -173,30 +173,30 @@ def _percent(value: float, at_least: float = 0.0) -> str:
     return f"{percent_down(value, digits)} %"
 
 
-def _open_in_short(asked: Scanned) -> str:
-    still = [m for m, scan in asked.scans.items() if not scan.refuted.all()]
-    most = max(float(asked.upper[m][~asked.scans[m].refuted].max()) for m in still)
-    names = _some([asked.curves.mechanisms[m] for m in still])
+def _open_in_short(scanned: Scanned) -> str:
+    still = [m for m, scan in scanned.scans.items() if not scan.refuted.all()]
+    most = max(float(scanned.upper[m][~scanned.scans[m].refuted].max()) for m in still)
+    names = _some([scanned.curves.mechanisms[m] for m in still])
     return f"{names}, up to {percent_up(most)} %: -v says what may decide it"
 
 
-def _tailored(asked: Scanned, promise: Guarantee) -> str:
+def _tailored(scanned: Scanned, promise: Guarantee) -> str:
     """Say what a mechanism that is made for the classifier may keep, where that may be enough."""
-    curves = asked.curves
-    if asked.labels < 2 or not asked.limited or any(map(is_tailored, curves.mechanisms)) or curves.built_from:
+    curves = scanned.curves
+    if scanned.labels < 2 or not scanned.limited or any(map(is_tailored, curves.mechanisms)) or curves.built_from:
         return ""
-    cap = ceiling(promise.epsilon, asked.labels, promise.delta)
-    if cap < asked.at_least:
+    cap = ceiling(promise.epsilon, scanned.labels, promise.delta)
+    if cap < scanned.at_least:
         return ""
     return f"tailored at epsilon {show_up(promise.epsilon)} may keep up to {percent_sure(cap)} %"
 
 
-def _among_people(asked: Scanned, point: Choice) -> tuple[float, float, str]:
+def _among_people(scanned: Scanned, point: Choice) -> tuple[float, float, str]:
     """Bound what a point keeps for the people whom the records were drawn from."""
-    curves = asked.curves
-    found = curves.population(asked.of, at=[int(np.flatnonzero(curves.epsilons == point.epsilon)[0])])
-    lower, upper = (float(side[curves.mechanisms.index(point.mechanism), 0]) for side in (found.lower, found.upper))
-    return lower, upper, show_down(100 * found.confidence)
+    curves = scanned.curves
+    result = curves.population(scanned.of, at=[int(np.flatnonzero(curves.epsilons == point.epsilon)[0])])
+    lower, upper = (float(side[curves.mechanisms.index(point.mechanism), 0]) for side in (result.lower, result.upper))
+    return lower, upper, show_down(100 * result.confidence)
 
 
 def subject_of(on: str | int, of: str) -> str:
@@ -205,20 +205,20 @@ def subject_of(on: str | int, of: str) -> str:
     return f"{of} {where[on] if isinstance(on, str) else f'of record {on}'}"
 
 
-def _for(asked: Scanned, choice: Choice) -> list[str]:
+def _for(scanned: Scanned, choice: Choice) -> list[str]:
     """Say what the choice costs, and what no mechanism could beat."""
     lines = [f"{choice.words}."]
-    if asked.on == "average" and len(asked.curves.labels) > 1:
-        lines.append(_population(asked, choice))
-    if asked.ceiling is not None and asked.labels > 1:
-        lines.append(_ceiling(asked.ceiling, asked.labels, choice.guarantee))
+    if scanned.on == "average" and len(scanned.curves.labels) > 1:
+        lines.append(_population(scanned, choice))
+    if scanned.ceiling is not None and scanned.labels > 1:
+        lines.append(_ceiling(scanned.ceiling, scanned.labels, choice.guarantee))
     lines.append(protection(choice.guarantee))
-    return lines + [f"{note}." for note in asked.curves.notes if note.startswith(f"{choice.mechanism}: ")]
+    return lines + [f"{note}." for note in scanned.curves.notes if note.startswith(f"{choice.mechanism}: ")]
 
 
-def _population(asked: Scanned, choice: Choice) -> str:
+def _population(scanned: Scanned, choice: Choice) -> str:
     """Say on which condition something follows for others than these records."""
-    if choice.mechanism in asked.curves.built_from:
+    if choice.mechanism in scanned.curves.built_from:
         return (
             "That is known of these records alone, as they built it: make its policy by ew.tailor, which holds records "
             "out and says what others can expect."
@@ -229,19 +229,19 @@ def _population(asked: Scanned, choice: Choice) -> str:
     )
 
 
-def _against(asked: Scanned) -> list[str]:
+def _against(scanned: Scanned) -> list[str]:
     """Say what could decide it, what no mechanism can beat, and what might be enough."""
-    lines, closest = _left_open(asked), asked.closest
-    if len(asked.scans) < len(asked.beyond.scans):
-        names = [asked.curves.mechanisms[m] for m in asked.beyond.scans.keys() - asked.scans.keys()]
+    lines, closest = _left_open(scanned), scanned.closest
+    if len(scanned.scans) < len(scanned.beyond.scans):
+        names = [scanned.curves.mechanisms[m] for m in scanned.beyond.scans.keys() - scanned.scans.keys()]
         lines.append(f"Nothing was asked that protects so much of {', '.join(names)}.")
-    if closest is not None and asked.limited and asked.labels > 1:
-        lines += _limits(asked, closest.guarantee)
+    if closest is not None and scanned.limited and scanned.labels > 1:
+        lines += _limits(scanned, closest.guarantee)
     if closest is not None:
         lines.append(protection(closest.guarantee))
-    if (best := asked.beyond.best) is not None:
+    if (best := scanned.beyond.best) is not None:
         lines.append(f"It would take {best.words}. {protection(best.guarantee)}")
-    if closest is not None and _tailored(asked, closest.guarantee):
+    if closest is not None and _tailored(scanned, closest.guarantee):
         lines.append(
             "A tailored policy is for a service that must stay as it is, for several services, or where only some "
             "columns are sensitive; a device that can hold the model can answer itself, and send the label by label_rr."
@@ -249,31 +249,31 @@ def _against(asked: Scanned) -> list[str]:
     return [*lines, "Fewer sensitive features, other mechanisms, or a lower share of labels may be enough."]
 
 
-def _limits(asked: Scanned, promise: Guarantee) -> list[str]:
+def _limits(scanned: Scanned, promise: Guarantee) -> list[str]:
     """Say what no mechanism of this kind can beat, and what it would take."""
-    lines = [_ceiling(ceiling(promise.epsilon, asked.labels, promise.delta), asked.labels, promise)]
-    delta = asked.loosest if promise.delta else 0.0  # of a pure mechanism no delta is told
-    needed = epsilon_needed(asked.at_least, asked.labels, delta)
+    lines = [_ceiling(ceiling(promise.epsilon, scanned.labels, promise.delta), scanned.labels, promise)]
+    delta = scanned.loosest if promise.delta else 0.0  # of a pure mechanism no delta is told
+    needed = epsilon_needed(scanned.at_least, scanned.labels, delta)
     if math.isfinite(needed) and needed > 0:
         at = f" at delta {show_up(delta)}" if delta else " of a pure mechanism"
         lines.append(
-            f"To promise {exactly(asked.at_least)} to every input takes at least epsilon {round_down(needed):g} "
+            f"To promise {exactly(scanned.at_least)} to every input takes at least epsilon {round_down(needed):g} "
             f"per record{at}."
         )
     return lines
 
 
-def _left_open(asked: Scanned) -> list[str]:
+def _left_open(scanned: Scanned) -> list[str]:
     """Name the mechanisms that may be enough, and what could decide it."""
     reasons: dict[str, list[int]] = {}
-    for m, scan in asked.scans.items():
+    for m, scan in scanned.scans.items():
         if not scan.refuted.all():
-            width = float((asked.upper[m] - asked.lower[m])[~scan.refuted].max())
-            reasons.setdefault(_what_decides(asked.curves, m, width, asked.at_least), []).append(m)
+            width = float((scanned.upper[m] - scanned.lower[m])[~scan.refuted].max())
+            reasons.setdefault(_what_decides(scanned.curves, m, width, scanned.at_least), []).append(m)
     lines = []
-    for what, found in reasons.items():
-        most = round_up(float(max(asked.upper[m][~asked.scans[m].refuted].max() for m in found)))
-        names = ", ".join(asked.curves.mechanisms[m] for m in found)
+    for what, result in reasons.items():
+        most = round_up(float(max(scanned.upper[m][~scanned.scans[m].refuted].max() for m in result)))
+        names = ", ".join(scanned.curves.mechanisms[m] for m in result)
         lines.append(f"The intervals leave it open for {names} (up to {most:g}): {what}.")
     return lines
 

@@ -516,20 +516,20 @@ class ByCategory:
         for record in range(n):
             weights = self._weights(problem, laws, problem.start + record)
             low, high = (side[:, :, record] for side in sides)
-            found = widened((weights * low).sum(axis=-1), (weights * high).sum(axis=-1), error)
-            lower[..., record] = np.where((low == 1).all(axis=-1), 1.0, found.lower)
-            upper[..., record] = np.where((high == 0).all(axis=-1), 0.0, found.upper)
+            result = widened((weights * low).sum(axis=-1), (weights * high).sum(axis=-1), error)
+            lower[..., record] = np.where((low == 1).all(axis=-1), 1.0, result.lower)
+            upper[..., record] = np.where((high == 0).all(axis=-1), 0.0, result.upper)
         return Bounds(lower, upper)
 
     def _weights(self, problem: Problem, laws: LawsOverEpsilon, record: int) -> Floats:
         """Return the probabilities of a record's combinations, shape ``(mechanisms, epsilons, combinations)``."""
         m, e, _ = problem.shape
-        found = np.ones((m, e, 1))
+        result = np.ones((m, e, 1))
         for j, k in zip(self.held, self.levels, strict=True):
             x, grid = problem.unit[record, j], np.arange(k) / (k - 1)
             own = np.stack([laws.runs(i, j, x, grid, grid) for i in range(m)])
-            found = (found[..., np.newaxis] * own[:, :, np.newaxis]).reshape(m, e, -1)
-        return found
+            result = (result[..., np.newaxis] * own[:, :, np.newaxis]).reshape(m, e, -1)
+        return result
 
     def some(self, rows: Bools) -> Bools:
         """Tell of which records some combination is marked, shape ``(mechanisms, records)``."""

@@ -79,7 +79,7 @@ def joined(parts: Sequence[Boxes]) -> Boxes:
 
 def front_of(leads: Leads, low: Cells, high: Cells) -> Front:
     """Return boxes with the leaves that they meet; neighbours are searched together."""
-    found = []
+    result = []
     for start in range(0, len(low), NEIGHBOURS):
         some = slice(start, start + NEIGHBOURS)
         least, most = low[some], high[some]
@@ -90,8 +90,8 @@ def front_of(leads: Leads, low: Cells, high: Cells) -> Front:
             meets &= leads.low[j][leaf] <= most[:, j, np.newaxis]
             meets &= leads.high[j][leaf] >= least[:, j, np.newaxis]
         constant = np.repeat(leads.offset[:, np.newaxis], len(least), axis=1)
-        found.append(Front(least, most, constant, leaf[np.nonzero(meets)[1]], meets.sum(axis=1)))
-    return joined(found)
+        result.append(Front(least, most, constant, leaf[np.nonzero(meets)[1]], meets.sum(axis=1)))
+    return joined(result)
 
 
 def look(leads: Leads, front: Front) -> tuple[Bools, Bools, Front, Floats]:
@@ -153,15 +153,15 @@ class Edges(NamedTuple):
 
 def edges_within(leads: Leads, front: Front, weight: Floats) -> list[Edges]:
     """Return the edges along every axis: those at which leaves end, as others begin there."""
-    box, found = front.box, []
+    box, result = front.box, []
     for j, ends in enumerate(leads.high):
         begin = np.concatenate([[0], np.cumsum(front.high[:, j] - front.low[:, j], dtype=np.intp)])
         end, shift = ends[front.leaf], begin[:-1] - front.low[:, j]
         inside = np.flatnonzero(end < front.high[:, j][box])
         heavy = np.bincount(shift[box[inside]] + end[inside], weight[inside], begin[-1])
         used = np.concatenate([[0], np.cumsum(heavy > 0)])
-        found.append(Edges(begin, used, np.concatenate([[0.0], np.cumsum(heavy)])))
-    return found
+        result.append(Edges(begin, used, np.concatenate([[0.0], np.cumsum(heavy)])))
+    return result
 
 
 def halves(leads: Leads, front: Front, edges: Sequence[Edges]) -> Front:
@@ -357,15 +357,15 @@ def _scores(tables: Tables, boxes: Indices, shape: tuple[int, ...]) -> Floats:
         sign, who = np.concatenate([sign, -sign[ends]]), np.concatenate([who, who[ends]])
     cells, scores = int(np.prod(shape)) * len(boxes), []
     for values, constant in zip(tables.values, tables.constant, strict=True):
-        found = np.bincount(at, sign * values[entry][who], cells)
+        result = np.bincount(at, sign * values[entry][who], cells)
         for k in range(len(shape)):
-            along = found.reshape(-1, shape[k], int(np.prod(shape[k + 1 :])))
+            along = result.reshape(-1, shape[k], int(np.prod(shape[k + 1 :])))
             if along.shape[2] == 1:
                 np.cumsum(along[..., 0], axis=1, out=along[..., 0])
             else:
                 for i in range(1, shape[k]):
                     along[:, i] += along[:, i - 1]
-        scores.append(found.reshape(len(boxes), -1) + constant[boxes][:, np.newaxis])
+        scores.append(result.reshape(len(boxes), -1) + constant[boxes][:, np.newaxis])
     return np.stack(scores).reshape(len(scores), len(boxes), *shape)
 
 
@@ -377,12 +377,12 @@ def _ends(tables: Tables, boxes: Indices, k: int, cells: int) -> Indices:
 
 def _masses(tables: Tables, boxes: Indices, k: int, cells: int, below: Sequence[Floats]) -> Floats:
     """Return the masses of the sides of cells, shape ``(boxes, points, cells)``."""
-    places, found = _ends(tables, boxes, k, cells), np.empty((len(boxes), below[0].shape[1], cells))
+    places, result = _ends(tables, boxes, k, cells), np.empty((len(boxes), below[0].shape[1], cells))
     for j, cumulated in enumerate(below):
         own = tables.axis[boxes, k] == j
         if own.any():
-            found[own] = np.diff(cumulated[places[own]], axis=1).swapaxes(1, 2)
-    return found
+            result[own] = np.diff(cumulated[places[own]], axis=1).swapaxes(1, 2)
+    return result
 
 
 def _near(tables: Tables, boxes: Indices, near: Bools) -> tuple[Cells, Cells]:

@@ -25,8 +25,8 @@ LARGEST_GRID = 50_000_000  # queries over all records beyond which sampling is t
 def grid_sizes(problem: Problem, m: int) -> tuple[int, ...] | None:
     """Return the grid of mechanism m per sensitive feature, or None where an output is continuous or grids differ."""
     sizes = {tuple([mechanism.points for mechanism in release.mechanisms]) for release in problem.releases[m]}
-    found = sizes.pop()
-    return None if sizes or None in found else found  # type: ignore[return-value]
+    result = sizes.pop()
+    return None if sizes or None in result else result  # type: ignore[return-value]
 
 
 class Grid(ByRecord):
@@ -95,10 +95,10 @@ def _same_public(problem: Problem) -> list[Indices]:
 
 def _group_of(problem: Problem) -> Indices:
     """Return the number of every record's group."""
-    found = np.empty(len(problem.records), dtype=np.intp)
+    result = np.empty(len(problem.records), dtype=np.intp)
     for number, group in enumerate(problem.read(_same_public)):
-        found[group] = number
-    return found
+        result[group] = number
+    return result
 
 
 class _Known:

@@ -384,12 +384,12 @@ def _of_part(laws: list[Law], planes: HalfPlanes, margin: Floats, tolerance: flo
     if all(isinstance(law, TwoLevel) for law in pair):
         lower, upper = (mixed_areas(pair, planes.shifted(by)) for by in (-margin, margin))
         return widened(lower, upper, area_error(planes.c.shape[1]))
-    steps, found = FIRST_SLABS, slabs(pair, planes, margin, FIRST_SLABS)
-    while (gap := float((found.upper - found.lower).max())) > tolerance and steps < MOST_SLABS:
+    steps, result = FIRST_SLABS, slabs(pair, planes, margin, FIRST_SLABS)
+    while (gap := float((result.upper - result.lower).max())) > tolerance and steps < MOST_SLABS:
         steps = min(MOST_SLABS, int(steps * max(2.0, 1.1 * gap / tolerance)))
         now = slabs(pair, planes, margin, steps)
-        found = Interval(np.maximum(found.lower, now.lower), np.minimum(found.upper, now.upper))
-    return found
+        result = Interval(np.maximum(result.lower, now.lower), np.minimum(result.upper, now.upper))
+    return result
 
 
 def mixed_areas(laws: tuple[Law, Law], planes: HalfPlanes) -> Floats:

@@ -89,8 +89,8 @@ class Leads:
     def settled(self) -> float | None:
         """Return 1 or 0 where the label leads all rivals, or a rival leads it, all over the unit square; else None."""
         edges = np.linspace(0, 1, FIRST_SLABS + 1)
-        for value, found in zip((1.0, 0.0), self.decided(edges[:-1], edges[1:], (0.0, 1.0)), strict=True):
-            if found.slab.size == FIRST_SLABS and (found.low == 0).all() and (found.high == 1).all():
+        for value, result in zip((1.0, 0.0), self.decided(edges[:-1], edges[1:], (0.0, 1.0)), strict=True):
+            if result.slab.size == FIRST_SLABS and (result.low == 0).all() and (result.high == 1).all():
                 return value
         return None
 
@@ -239,8 +239,8 @@ def _measured(leads: Leads, laws: list[Law], span: tuple[float, float], low: Flo
     for start in range(0, low.size, block):
         part = slice(start, start + block)
         intervals = leads.decided(low[part], high[part], span)
-        for found, side in zip(intervals, (kept, lost), strict=True):
-            side.append(found.masses(laws[-1], low[part].size))
+        for result, side in zip(intervals, (kept, lost), strict=True):
+            side.append(result.masses(laws[-1], low[part].size))
     mass = np.ones((len(kept[0]), low.size))
     if len(laws) == 2:
         law = laws[0][..., np.newaxis]
@@ -357,11 +357,11 @@ def _laws(features: list[list[Mechanism]], values: Floats) -> list[list[Law]]:
 
     Unclipped noise comes one epsilon at a time: rounding at the reach of the widest would drown the narrowest.
     """
-    found = []
+    result = []
     for laws in batches(features, values):
         alone = laws[0].shape and any(isinstance(law, Noise) for law in laws)
-        found += [[law[e : e + 1] for law in laws] for e in range(laws[0].shape[0])] if alone else [laws]
-    return found
+        result += [[law[e : e + 1] for law in laws] for e in range(laws[0].shape[0])] if alone else [laws]
+    return result
 
 
 class SlabBounds(ByRecord):

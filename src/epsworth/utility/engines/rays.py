@@ -165,7 +165,7 @@ def _regions(
     problem: Problem, model: LinearModel, scales: Floats, tolerance: float, risk: Risk
 ) -> dict[tuple[int, int], Region]:
     """Return a mechanism's regions by record and target that the model knows, each with a share of the risk."""
-    found = {}
+    result = {}
     for record, labels in records_of(problem):
         for k, label in enumerate(labels):
             if comparisons := model.comparisons(record, label):
@@ -174,8 +174,8 @@ def _regions(
                 constants = signs * np.array([one.constant for one in comparisons])
                 terms = model.sizes[record] + np.abs(constants) + np.abs(weights).sum(axis=1)
                 margins = weights @ problem.unit[record] + constants
-                found[record, k] = Region(weights, margins, MARGIN * terms, scales, tolerance, risk.take())
-    return found
+                result[record, k] = Region(weights, margins, MARGIN * terms, scales, tolerance, risk.take())
+    return result
 
 
 class Rays(ByRecord):

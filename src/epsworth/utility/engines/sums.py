@@ -180,18 +180,18 @@ def at_most(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     used = np.flatnonzero(weights)
     if not used.size:
         return bracket(laws, weights, threshold, 1, slack)
-    found = _direct([laws[j] for j in used], weights[used], threshold, slack, tolerance)
-    steps, reached = FIRST_STEPS, np.zeros(len(found.lower))  # steps after which the lattice's bracket was so wide
+    result = _direct([laws[j] for j in used], weights[used], threshold, slack, tolerance)
+    steps, reached = FIRST_STEPS, np.zeros(len(result.lower))  # steps after which the lattice's bracket was so wide
     while True:
-        gap = found.upper - found.lower
+        gap = result.upper - result.lower
         wide = (gap > tolerance) & (reached / MOST_STEPS < gap)  # else even the last lattice is of no use
         if not wide.any():
-            return found
+            return result
         now = bracket([law[wide] for law in laws], weights, threshold, steps, slack)
-        found.lower[wide] = np.maximum(found.lower[wide], now.lower)
-        found.upper[wide] = np.minimum(found.upper[wide], now.upper)
+        result.lower[wide] = np.maximum(result.lower[wide], now.lower)
+        result.upper[wide] = np.minimum(result.upper[wide], now.upper)
         if steps >= MOST_STEPS:
-            return found
+            return result
         reached[wide] = (now.upper - now.lower) * steps
         # the lattice's gap shrinks as 1/steps: jump to where it should do, for the epsilons that need it
         steps = min(MOST_STEPS, int(max(2.0 * steps, 1.1 * float(reached[wide].max()) / tolerance)))
@@ -226,15 +226,15 @@ def _direct(laws: list[Law], weights: Floats, threshold: float, slack: float, to
     if len(laws) == 1:
         return _one(laws[0], weights[0], threshold, slack)
     count = max(len(law[...].mean()) for law in laws) if not parts else max(len(part.masses) for part in parts)
-    found = Interval(np.zeros(count), np.ones(count))
+    result = Interval(np.zeros(count), np.ones(count))
     if len(parts) < len(laws):
-        return found
+        return result
     atomic = np.all([part.rest == 0 for part in parts], axis=0)
     for chosen, answer in ((atomic, few_atoms), (~atomic, series)):
         if chosen.any():
             now = answer([part.only(chosen) for part in parts], weights, threshold, slack, tolerance)
-            found.lower[chosen], found.upper[chosen] = now
-    return found
+            result.lower[chosen], result.upper[chosen] = now
+    return result
 
 
 def _one(law: Law, weight: float, threshold: float, slack: float) -> Interval:
@@ -354,12 +354,12 @@ def plan(parts: list[Parts], weights: Floats, tolerance: float, done: int) -> Pl
 
 def _degrees(atoms: Floats, smooth: Floats) -> Floats:
     """Return the coefficients of prod_j (atoms_j + z smooth_j), one more than there are factors, in positive terms."""
-    found = np.zeros((len(atoms) + 1, *np.broadcast_shapes(atoms.shape, smooth.shape)[1:]))
-    found[0] = 1.0
+    result = np.zeros((len(atoms) + 1, *np.broadcast_shapes(atoms.shape, smooth.shape)[1:]))
+    result[0] = 1.0
     for at, part in zip(atoms, smooth, strict=True):
-        found[1:] = found[1:] * at + found[:-1] * part
-        found[0] = found[0] * at
-    return found
+        result[1:] = result[1:] * at + result[:-1] * part
+        result[0] = result[0] * at
+    return result
 
 
 def _tails(
@@ -469,14 +469,14 @@ class Component(NamedTuple):
 def components(parts: Parts) -> list[Component]:
     """Return what a law of atoms and uniform parts is mixed from."""
     zero = np.zeros(1)
-    found = [
+    result = [
         Component(mass, np.array([place]), zero, zero)
         for place, mass in zip(parts.places.tolist(), parts.masses.T, strict=True)
     ]
     for part in parts.smooth:
         assert isinstance(part, Uniform)
-        found.append(Component(part.mass, part.anchor, part.start, part.width))
-    return found
+        result.append(Component(part.mass, part.anchor, part.start, part.width))
+    return result
 
 
 def closes(parts: list[Parts]) -> bool:
@@ -528,8 +528,8 @@ def share_below(q: Floats, first: Floats, second: Floats, third: Floats) -> Floa
                 + _two_below(right, second, third)) / 6  # fmt: skip
     total = ends[-1] - ends[0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(second > 0, ((right - left) / total * averages).sum(axis=0), np.maximum(q, 0) / total)
-    return np.asarray(np.where(total > 0, np.minimum(found, 1.0), _two_below(q, second, third)))
+        result = np.where(second > 0, ((right - left) / total * averages).sum(axis=0), np.maximum(q, 0) / total)
+    return np.asarray(np.where(total > 0, np.minimum(result, 1.0), _two_below(q, second, third)))
 
 
 def _two_below(z: Floats, second: Floats, third: Floats) -> Floats:
@@ -540,8 +540,8 @@ def _two_below(z: Floats, second: Floats, third: Floats) -> Floats:
         inside = np.maximum(np.minimum(high, 1) - np.maximum(low, 0), 0.0)
         height = 0.5 * (np.clip(low, 0, 1) + np.clip(high, 0, 1))
         average = (inside * height + np.maximum(high - np.maximum(low, 1), 0.0)) / (high - low)
-    found = np.where(high > low, average, np.clip(high, 0, 1))
-    return np.where(second > 0, found, z >= 0)
+    result = np.where(high > low, average, np.clip(high, 0, 1))
+    return np.where(second > 0, result, z >= 0)
 
 
 MOST_SUMS = 2**16  # of a half: 30 coins take 2^15
@@ -605,11 +605,11 @@ def few_continuous(parts: list[Parts], weights: Floats, threshold: float, slack:
     """
     sides = halves(parts)
     assert sides is not None
-    found = atoms_at_most(parts, weights, threshold, slack, sides)
+    result = atoms_at_most(parts, weights, threshold, slack, sides)
     if not most:
-        return found
+        return result
     eta = slack + 2 * (len(parts) + 4) * UNIT * (abs(threshold) + float(np.abs(weights).sum()))
-    lower, upper, off = found.lower, found.upper, 0.0
+    lower, upper, off = result.lower, result.upper, 0.0
     for j, part in enumerate(parts):
         sums, masses = _sums(parts, weights, [i for i in range(len(parts)) if i != j])
         for one in part.smooth:

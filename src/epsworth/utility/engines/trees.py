@@ -307,18 +307,18 @@ class Votes:
         if self.model.decision is not None:
             flat = np.ldexp(scores.reshape(len(scores), -1).T.astype(np.float64), -self.bits)
             places, clear = self.model.decided(flat)
-            found: States = np.where(clear, places, NEAR).astype(np.int16).reshape(scores.shape[1:])
-            return found
+            result: States = np.where(clear, places, NEAR).astype(np.int16).reshape(scores.shape[1:])
+            return result
         if len(scores) == 1:
-            found = (scores[0] > 0).astype(np.int16)
+            result = (scores[0] > 0).astype(np.int16)
             lead = np.abs(scores[0]) if self.near >= 0 else None
         else:
-            found = np.argmax(scores, axis=0).astype(np.int16)
+            result = np.argmax(scores, axis=0).astype(np.int16)
             best = np.partition(scores, -2, axis=0)[-2:] if self.near >= 0 else None
             lead = None if best is None else best[1] - best[0]
         if lead is not None:
-            found[lead <= self.near] = NEAR
-        return found
+            result[lead <= self.near] = NEAR
+        return result
 
 
 LEAD_BITS = 44  # of the largest lead: mixed differences of six axes stay below 2^53, where doubles are exact
@@ -468,17 +468,17 @@ def _corners(boxes: Boxes, padded: tuple[int, ...]) -> tuple[Indices, Indices, I
 
 def table(boxes: Boxes, votes: Votes) -> States:
     """Return the state of every cell, over any number of axes."""
-    found = np.empty(boxes.shape, dtype=np.int16)
+    result = np.empty(boxes.shape, dtype=np.int16)
     for start, states in strips(boxes, votes):
-        found[start : start + len(states)] = states
-    return found
+        result[start : start + len(states)] = states
+    return result
 
 
 def by_strips(boxes: Boxes, votes: Votes) -> Changes | None:
     """Return all changes of state, by NumPy; None where there are too many."""
     boxes = boxes.as_rows()
     touched = _touched(boxes) if votes.asks else None
-    before, found, count = np.zeros((1, boxes.shape[1]), dtype=np.int16), [], 0
+    before, result, count = np.zeros((1, boxes.shape[1]), dtype=np.int16), [], 0
     for start, states in strips(boxes, votes):
         along = np.concatenate([before, states])
         listed = along[1:] != along[:-1]
@@ -488,12 +488,12 @@ def by_strips(boxes: Boxes, votes: Votes) -> Changes | None:
             again = (column >= first) & (column <= last)
             listed[row[again], column[again]] = True
         row, column = np.divmod(np.flatnonzero(listed), boxes.shape[1])  # much faster than two indices at once
-        found.append(Changes((start + row).astype(np.int32), column.astype(np.int32),
+        result.append(Changes((start + row).astype(np.int32), column.astype(np.int32),
                              along[row, column], states[row, column]))  # fmt: skip
         before, count = states[-1:], count + row.size
         if count > MOST_CHANGES:
             return None
-    return Changes(*map(np.concatenate, zip(*found, strict=True)))
+    return Changes(*map(np.concatenate, zip(*result, strict=True)))
 
 
 def _touched(boxes: Boxes) -> tuple[Indices, Indices]:
@@ -523,8 +523,8 @@ def changes(boxes: Boxes, votes: Votes, fast: bool) -> Changes | None:
         listed = loop.changes(
             boxes.low[1], boxes.high[1], boxes.added, votes.offset, votes.near, rows, columns, MOST_CHANGES, *order
         )
-    found = Changes(*listed)
-    return None if len(found.row) > MOST_CHANGES else found
+    result = Changes(*listed)
+    return None if len(result.row) > MOST_CHANGES else result
 
 
 def settled(found: Changes, answers: Sequence[Indices] | Indices) -> Changes:
@@ -577,11 +577,11 @@ class Flips:
         """Return in how many cells of some rows and columns each class is the label."""
         below = np.cumsum(rows[::-1])[::-1]
         weight = below[self.at.row] * columns[self.at.column]
-        found = np.zeros(len(self.classes), dtype=np.int64)
-        np.add.at(found, self.at.after, weight)
-        np.subtract.at(found, self.at.before, weight)
-        found[0] += rows.sum() * columns.sum()
-        return found
+        result = np.zeros(len(self.classes), dtype=np.int64)
+        np.add.at(result, self.at.after, weight)
+        np.subtract.at(result, self.at.before, weight)
+        result[0] += rows.sum() * columns.sum()
+        return result
 
     def possible(self, inside: Sequence[Bools]) -> NDArray[Any]:
         """Return the labels of the cells that lie ``inside``, per feature."""
@@ -661,11 +661,11 @@ class Masses:
         signed = csr_array(
             (sign[own], column, np.append(starts, own.size)), shape=(len(starts), self.columns.shape[1])
         )  # fmt: skip
-        found = [
+        result = [
             _added(signed, self.beyond[part, row[starts]], self.columns[part])
             for part in (slice(p, p + POINTS) for p in range(0, len(self.columns), POINTS))
         ]
-        value = np.concatenate(found) + float(place[0] == 0)
+        value = np.concatenate(result) + float(place[0] == 0)
         most = int(np.bincount(column).max())
         return np.clip(value, SMALLEST, np.nextafter(1, 0)), sum_error(most, own.size) + self._laws_error(most)
 

@@ -203,23 +203,23 @@ def radius(
 
 
 def bounded(
-    asked: RadiusQuestion, draws: np.random.Generator, *, confidence: float, failing: float, budget: int | None
+    question: RadiusQuestion, draws: np.random.Generator, *, confidence: float, failing: float, budget: int | None
 ) -> Radius:
     """Answer a question whose options are checked."""
-    run, risk, tested = asked.run, Risk.of(confidence), 0.0
+    run, risk, tested = question.run, Risk.of(confidence), 0.0
     most = math.inf if budget is None and run.pace.seconds is not None else budget or BOXES
     try:
-        found = _look_inside(asked, draws, most)
-        if found is None:
-            flip = nearest_flip(asked, draws)
-            tested = tested_radius(asked, flip, draws, failing=failing, risk=risk)
-            found = RadiusResult(0.0, flip, SAMPLED)
+        result = _look_inside(question, draws, most)
+        if result is None:
+            flip = nearest_flip(question, draws)
+            tested = tested_radius(question, flip, draws, failing=failing, risk=risk)
+            result = RadiusResult(0.0, flip, SAMPLED)
     except Stopped:
-        found = RadiusResult(run.lower, kept_flip(asked), run.method or SAMPLED)
-    run.found(found.witness)
-    run.proven(found.lower)
-    answer = _answer(asked, found)
-    if found.method != SAMPLED:
+        result = RadiusResult(run.lower, kept_flip(question), run.method or SAMPLED)
+    run.found(result.witness)
+    run.proven(result.lower)
+    answer = _answer(question, result)
+    if result.method != SAMPLED:
         return answer
     return replace(
         answer, sound=False, confidence=confidence, tested=tested, failing=failing, spent=float_below(risk.spent)
@@ -234,30 +234,32 @@ def check_options(confidence: float, failing: float, budget: int | None) -> None
         whole("budget", budget)
 
 
-def _look_inside(asked: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
+def _look_inside(question: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
     """Return what a method that knows the model finds, or None."""
-    found, inside = tree_radius(asked, rng, budget), asked.inside()
-    if found is None and inside is not None:
-        found = linear_radius(asked, inside) or quadratic_radius(asked, inside, budget)
-        found = found or network_radius(asked, inside, rng)
-    if found is not None and found.witness is None and math.isfinite(found.lower):
-        asked.run.proves(found.method, found.lower)  # a search for a flip may be the run's end
-        return replace(found, witness=nearest_flip(asked, rng))  # scores so flat that rounding decides: look for a flip
-    return found
+    result, inside = tree_radius(question, rng, budget), question.inside()
+    if result is None and inside is not None:
+        result = linear_radius(question, inside) or quadratic_radius(question, inside, budget)
+        result = result or network_radius(question, inside, rng)
+    if result is not None and result.witness is None and math.isfinite(result.lower):
+        question.run.proves(result.method, result.lower)  # a search for a flip may be the run's end
+        return replace(
+            result, witness=nearest_flip(question, rng)
+        )  # scores so flat that rounding decides: look for a flip
+    return result
 
 
-def _answer(asked: RadiusQuestion, found: RadiusResult) -> Radius:
+def _answer(question: RadiusQuestion, found: RadiusResult) -> Radius:
     return Radius(
         lower=float(min(found.lower, found.upper)),
         upper=found.upper,
-        norm=asked.norm,
-        features=asked.names,
+        norm=question.norm,
+        features=question.names,
         method=found.method,
         confidence=1.0,
         sound=True,
         witness=None if found.witness is None else found.witness.point,
-        stopped=asked.run.pace.stopped is not None,
-        notes=(*_ended(asked.run), *found.notes),
+        stopped=question.run.pace.stopped is not None,
+        notes=(*_ended(question.run), *found.notes),
     )
 
 

@@ -36,12 +36,12 @@ SLACK = 1e-9  # relative widening of the interval bounds: sums of n products are
 def network_of_relus(estimator: Any) -> Network | None:
     """Read a perceptron whose hidden units, at most ``MOST_UNITS``, are all relus; None for other models."""
     try:
-        found, steps = read_network(estimator)
+        result, steps = read_network(estimator)
     except Unsupported:
         return None
-    if steps or not found.activations or any(a != Rectifier() for a in found.activations):
+    if steps or not result.activations or any(a != Rectifier() for a in result.activations):
         return None
-    return found if sum(len(layer.biases) for layer in found.affine[:-1]) <= MOST_UNITS else None
+    return result if sum(len(layer.biases) for layer in result.affine[:-1]) <= MOST_UNITS else None
 
 
 def around(network: Network, inside: Inside) -> Network:
@@ -66,43 +66,43 @@ def rounding(network: Network, sizes: Floats, before: int) -> float:
     )  # 1: logistic and softmax cannot tell scores 1e-16 apart
 
 
-def network_radius(asked: RadiusQuestion, inside: Inside, rng: np.random.Generator) -> RadiusResult | None:
+def network_radius(question: RadiusQuestion, inside: Inside, rng: np.random.Generator) -> RadiusResult | None:
     """Return two-sided bounds: the solver's below, a flip of the classifier itself above."""
-    found = network_of_relus(inside.estimator)
-    if found is None or not math.isinf(asked.norm):
+    result = network_of_relus(inside.estimator)
+    if result is None or not math.isinf(question.norm):
         return None
-    local = around(found, inside)
+    local = around(result, inside)
     own = inside.own
-    rivals = [k for k in range(len(found.classes)) if k != own]
-    flip = first_flip(asked, rng)
+    rivals = [k for k in range(len(result.classes)) if k != own]
+    flip = first_flip(question, rng)
     if flip is not None:  # a nearer flip makes a smaller ball and a tighter program
-        offset = flip.point - asked.point
+        offset = flip.point - question.point
         with suppress(Stopped):
-            asked.run.found(walk(asked, np.array([offset, *_polished(local, offset, own, rivals)])))
-        flip = asked.run.witness
-    reach = scale(asked) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
-    if not asked.agrees(inside, found.scores, reach):
+            question.run.found(walk(question, np.array([offset, *_polished(local, offset, own, rivals)])))
+        flip = question.run.witness
+    reach = scale(question) * SHELLS[-1] if flip is None else flip.distance * (1 + 1e-6)
+    if not question.agrees(inside, result.scores, reach):
         return None
-    slack = rounding(found, inside.sizes(reach), inside.additions)
+    slack = rounding(result, inside.sizes(reach), inside.additions)
     bounds = {k: _quick(local, k, own, reach, slack) for k in rivals}  # at once
-    asked.run.proves("network", min(bounds.values(), default=reach))
-    paced = not asked.run.pace.free
-    most = SECONDS if asked.run.pace.seconds is None else math.inf
+    question.run.proves("network", min(bounds.values(), default=reach))
+    paced = not question.run.pace.free
+    most = SECONDS if question.run.pace.seconds is None else math.inf
     open_, seconds = rivals, FIRST if paced else SECONDS
     while open_ and seconds <= most:  # a solver that is cut short begins anew, with twice the time
         for k in sorted(open_, key=bounds.__getitem__):
             if paced:
-                asked.run.pace.check()
-            nearest = _nearest(local, k, own, reach, slack, min(seconds, asked.run.left))
+                question.run.pace.check()
+            nearest = _nearest(local, k, own, reach, slack, min(seconds, question.run.left))
             bounds[k] = max(bounds[k], nearest.lower)
             open_ = [other for other in open_ if other != k or not nearest.finished]
             if nearest.offset is not None:
                 offsets = [nearest.offset, *_polished(local, nearest.offset, own, rivals)]
-                asked.run.found(walk(asked, np.array(offsets) * (1 + 1e-6)))
-            asked.run.proven(min(bounds.values()))
+                question.run.found(walk(question, np.array(offsets) * (1 + 1e-6)))
+            question.run.proven(min(bounds.values()))
         seconds *= 2
     notes = (f"the solver was ended after {SECONDS:g} seconds for a label; seconds=.. gives it more",) if open_ else ()
-    return RadiusResult(min(bounds.values(), default=reach), asked.run.witness, "network", notes)
+    return RadiusResult(min(bounds.values(), default=reach), question.run.witness, "network", notes)
 
 
 def _quick(local: Network, rival: int, own: int, reach: float, slack: float) -> float:
@@ -142,7 +142,7 @@ def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> li
     slope, value = last.weights @ slope, last.weights @ value + last.biases
     cube = np.vstack([np.c_[np.eye(s), -np.ones(s)], np.c_[-np.eye(s), -np.ones(s)]])
     region = np.c_[np.vstack(rows), np.zeros(sum(map(len, rows)))]
-    found = []
+    result = []
     for k in rivals:
         beaten = np.append(slope[own] - slope[k], 0.0)
         a = np.vstack([cube, region, beaten])
@@ -151,8 +151,8 @@ def _polished(local: Network, offset: Floats, own: int, rivals: list[int]) -> li
         cost = np.append(np.zeros(s), 1.0)
         answer = linprog(cost, a / size[:, np.newaxis], b / size, bounds=[(None, None)] * s + [(0, None)])
         if answer.x is not None:
-            found.append(answer.x[:-1] * (1 + 1e-6))  # `walk` comes back to the boundary
-    return found
+            result.append(answer.x[:-1] * (1 + 1e-6))  # `walk` comes back to the boundary
+    return result
 
 
 class _Nearest(NamedTuple):

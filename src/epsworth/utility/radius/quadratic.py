@@ -87,7 +87,7 @@ def _certain(
     return best
 
 
-def linear_radius(asked: RadiusQuestion, inside: Inside) -> RadiusResult | None:
+def linear_radius(question: RadiusQuestion, inside: Inside) -> RadiusResult | None:
     """Return the distance to the nearest hyperplane, rounded outwards; None if the model is not linear."""
     scores = linear_scores(inside.estimator)
     if scores is None:
@@ -95,16 +95,16 @@ def linear_radius(asked: RadiusQuestion, inside: Inside) -> RadiusResult | None:
     own = inside.own
     values = scores(inside.seen[np.newaxis])[0]
     slopes = (scores.weights - scores.weights[own]) @ inside.slopes
-    dual = np.abs(slopes).sum(axis=1) if math.isinf(asked.norm) else np.linalg.norm(slopes, axis=1)
+    dual = np.abs(slopes).sum(axis=1) if math.isinf(question.norm) else np.linalg.norm(slopes, axis=1)
     rivals = np.flatnonzero((np.arange(len(values)) != own) & (dual > 0))
     lower, offsets = math.inf, []
     for k in rivals:
         distance = max(values[own] - values[k], 0.0) / dual[k]
         lower = min(lower, _certain(scores, inside, (own, int(k)), values[own] - values[k], float(dual[k]), distance))
-        direction = np.sign(slopes[k]) if math.isinf(asked.norm) else slopes[k] / dual[k]
+        direction = np.sign(slopes[k]) if math.isinf(question.norm) else slopes[k] / dual[k]
         offsets.append(direction * max(distance, np.finfo(float).tiny))
-    witness: Witness | None = asked.behind(np.array(offsets)) if offsets else None
-    if not asked.agrees(inside, scores, lower):
+    witness: Witness | None = question.behind(np.array(offsets)) if offsets else None
+    if not question.agrees(inside, scores, lower):
         return None
     return RadiusResult(lower, witness, "linear")
 
@@ -204,9 +204,9 @@ def _completed(y: Floats, values: Floats, slopes: Floats, gap: float) -> Floats:
     usable = (value != 0 or slope != 0) and bool(np.isfinite([value, slope, rest, rest / (value or slope)]).all())
     roots = np.roots([value, slope, rest]) if usable else np.empty(0)
     steps = roots[np.abs(roots.imag) <= 1e-9 * (1 + np.abs(roots))].real
-    found = np.repeat(y[np.newaxis], max(len(steps), 1), axis=0)
-    found[: len(steps), i] += steps
-    return found
+    result = np.repeat(y[np.newaxis], max(len(steps), 1), axis=0)
+    result[: len(steps), i] += steps
+    return result
 
 
 def nearest_along_axes(quadric: Quadric) -> Nearest:
@@ -281,17 +281,17 @@ def _local_search(quadric: Quadric) -> Floats | None:
         uphill /= np.maximum(np.abs(uphill).max(axis=1, keepdims=True), np.finfo(float).tiny)
         tried = np.clip(at[:, np.newaxis] + steps * uphill[:, np.newaxis], -1, 1)
         tried /= np.maximum(np.abs(tried).max(axis=2, keepdims=True), np.finfo(float).tiny)
-        found = quadric.along(tried)
-        best, rows = found.argmin(axis=1), np.arange(len(at))
-        better = found[rows, best] < reached
+        result = quadric.along(tried)
+        best, rows = result.argmin(axis=1), np.arange(len(at))
+        better = result[rows, best] < reached
         if not better.any():
             break
-        at[better], reached[better] = tried[rows, best][better], found[rows, best][better]
+        at[better], reached[better] = tried[rows, best][better], result[rows, best][better]
     best_start = int(np.argmin(reached))
     return np.asarray(at[best_start] * reached[best_start])
 
 
-def quadratic_radius(asked: RadiusQuestion, inside: Inside, budget: float) -> RadiusResult | None:
+def quadratic_radius(question: RadiusQuestion, inside: Inside, budget: float) -> RadiusResult | None:
     """Return two-sided bounds on the distance to the nearest quadric; None if the model has none."""
     scores = quadratic_scores(inside.estimator)
     if scores is None:
@@ -309,27 +309,27 @@ def quadratic_radius(asked: RadiusQuestion, inside: Inside, budget: float) -> Ra
         # is read (3 d + 16), turned into its eigenbasis and evaluated (d each), and of the steps before them
         rounding = 8 * (inside.additions + 8) * scores.unit * (sizes[k] + sizes[own])
         raised.append(quadrics[-1].raised(*rounding.tolist()))
-    width = 1.0 if asked.norm == 2 else math.sqrt(len(asked.point))
+    width = 1.0 if question.norm == 2 else math.sqrt(len(question.point))
     lowers = np.array([nearest_euclidean(one).lower / width * (1 - 4 * UNIT) for one in raised])  # at once
-    offsets = [np.empty((0, len(asked.point))), *(_nearest(one, asked.norm, 0).offsets for one in quadrics)]
-    witness, lower = asked.behind(np.concatenate(offsets)), float(lowers.min(initial=math.inf))
-    if not asked.agrees(inside, scores, lower if witness is None else witness.distance):
+    offsets = [np.empty((0, len(question.point))), *(_nearest(one, question.norm, 0).offsets for one in quadrics)]
+    witness, lower = question.behind(np.concatenate(offsets)), float(lowers.min(initial=math.inf))
+    if not question.agrees(inside, scores, lower if witness is None else witness.distance):
         return None
-    asked.run.proves("quadratic", lower)
-    asked.run.found(witness)
+    question.run.proves("quadratic", lower)
+    question.run.found(witness)
     for i in np.argsort(lowers, kind="stable"):
 
         def proven(radius: float, i: int = int(i)) -> None:
             lowers[i] = max(lowers[i], radius)
-            asked.run.proven(float(lowers.min()))
-            if not asked.run.pace.free:
-                asked.run.pace.check()
+            question.run.proven(float(lowers.min()))
+            if not question.run.pace.free:
+                question.run.pace.check()
 
-        certain = _nearest(raised[i], asked.norm, budget, proven)
+        certain = _nearest(raised[i], question.norm, budget, proven)
         proven(certain.lower)
         offsets.append(certain.offsets)
     lower = float(lowers.min(initial=math.inf))
-    return RadiusResult(lower, asked.behind(np.concatenate(offsets)), "quadratic")
+    return RadiusResult(lower, question.behind(np.concatenate(offsets)), "quadratic")
 
 
 def _form(scores: QuadraticScores, inside: Inside, k: int) -> tuple[Floats, Floats, float]:

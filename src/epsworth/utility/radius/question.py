@@ -270,24 +270,24 @@ class RadiusQuestion:
     def inside(self) -> Inside | None:
         """Look through the steps of a pipeline; None where what is seen is not affine in what moves."""
         model = self.classifier.inside
-        found, classes = (None, None) if model is None else (opened(model), known_labels(model))
-        if found is None or classes is None or self.label not in classes.tolist():
+        result, classes = (None, None) if model is None else (opened(model), known_labels(model))
+        if result is None or classes is None or self.label not in classes.tolist():
             return None
         try:
-            view = column_view(model, found.steps, self.records, self.positions, self.point)
+            view = column_view(model, result.steps, self.records, self.positions, self.point)
         except Unsupported:
             return None
-        return Inside(found.estimator, classes.tolist().index(self.label), view)
+        return Inside(result.estimator, classes.tolist().index(self.label), view)
 
     def agrees(self, inside: Inside, scores: Callable[[Floats], Floats], radius: float) -> bool:
         """Check a reading of the model against the classifier, at random points up to twice a radius away."""
 
         def read(points: Floats) -> tuple[Bools, Bools]:
-            found = scores(inside.at(points))
-            if found.shape[1] == 1:
-                return np.zeros(len(found), dtype=bool), np.ones(len(found), dtype=bool)  # of the only label there is
-            places, lead = leading(found)
-            return np.asarray(places != inside.own), lead > CLEAR * (1 + np.abs(found).max(axis=1))
+            result = scores(inside.at(points))
+            if result.shape[1] == 1:
+                return np.zeros(len(result), dtype=bool), np.ones(len(result), dtype=bool)  # of the only label there is
+            places, lead = leading(result)
+            return np.asarray(places != inside.own), lead > CLEAR * (1 + np.abs(result).max(axis=1))
 
         return self.flips_as_read(read, radius)
 
@@ -345,19 +345,19 @@ def check_records(classifier: Classifier, records: Records, features: str | int 
     return answer(classifier, records, np.arange(len(records)), values, "record {}")
 
 
-def _steady_label(asked: RadiusQuestion) -> Any:
+def _steady_label(question: RadiusQuestion) -> Any:
     """Return the record's label: the same alone, several times over, and among others; so are some of the others'."""
     n = ASKED_AGAIN[0]
-    name, what = asked.classifier.name, ("record" if asked.number is None else _called(asked.number), NEEDS)
-    label = asked.labels(asked.point[np.newaxis])[0]  # in double precision, like all moved points
-    reach = 1 + float(np.abs(asked.point).max())
-    others = asked.point + np.random.default_rng(0).uniform(-reach, reach, (n, len(asked.point)))
-    others[[0, n // 2, n - 1]] = asked.point
-    for points, own in ((np.repeat(asked.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
-        labels = asked.labels(points)
+    name, what = question.classifier.name, ("record" if question.number is None else _called(question.number), NEEDS)
+    label = question.labels(question.point[np.newaxis])[0]  # in double precision, like all moved points
+    reach = 1 + float(np.abs(question.point).max())
+    others = question.point + np.random.default_rng(0).uniform(-reach, reach, (n, len(question.point)))
+    others[[0, n // 2, n - 1]] = question.point
+    for points, own in ((np.repeat(question.point[np.newaxis], n, axis=0), slice(None)), (others, [0, n // 2, n - 1])):
+        labels = question.labels(points)
         if (labels[own] != label).any():
-            raise nondeterminism(name, partial(asked.labels, points), labels, *what)
-    check_batch_invariance(name, lambda rows: asked.labels(others[rows]), labels, *what)
+            raise nondeterminism(name, partial(question.labels, points), labels, *what)
+    check_batch_invariance(name, lambda rows: question.labels(others[rows]), labels, *what)
     return label
 
 
@@ -374,10 +374,10 @@ def _numbers(records: Records, position: int, first: int | None) -> Floats:
     """Return a column of finite numbers; refuse the first value that is none."""
     column = records.column(position)
     plain = column.dtype.kind in "iuf"
-    found = column.astype(np.float64) if plain else np.array([_number(value) for value in column.tolist()])
-    bad = np.flatnonzero(~np.isfinite(found))
+    result = column.astype(np.float64) if plain else np.array([_number(value) for value in column.tolist()])
+    bad = np.flatnonzero(~np.isfinite(result))
     if not bad.size:
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(result, dtype=np.float64)
     row = int(bad[0])
     name, value = records.names[position], column.tolist()[row]
     where = "this record" if first is None else f"record {first + row}"

@@ -141,10 +141,10 @@ class Search:
         Distance of the nearest known flip: what lies beyond is not looked at.
     """
 
-    def __init__(self, asked: RadiusQuestion, leaves: Leaves, added: Floats, offset: Floats, reach: float) -> None:
-        self.asked, self.edges, self.offset, self.reach = asked, leaves.edges, offset, reach
+    def __init__(self, question: RadiusQuestion, leaves: Leaves, added: Floats, offset: Floats, reach: float) -> None:
+        self.asked, self.edges, self.offset, self.reach = question, leaves.edges, offset, reach
         self.trees = len(leaves.starts)
-        sides = [_gaps(e, x) for e, x in zip(leaves.edges, asked.point, strict=True)]
+        sides = [_gaps(e, x) for e, x in zip(leaves.edges, question.point, strict=True)]
         self.before, self.after = [low for low, _ in sides], [high for _, high in sides]
         gaps = self.gaps(leaves.low.T, leaves.high.T)
         near = self.size(gaps) < reach
@@ -301,39 +301,39 @@ def reachable_leaves(sweep: Sweep, given: NDArray[Any], model: TreeModel) -> Lea
     return sweep.leaves(model.turns(seen[model.feature])).compact()
 
 
-def tree_radius(asked: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
+def tree_radius(question: RadiusQuestion, rng: np.random.Generator, budget: float) -> RadiusResult | None:
     """Return the exact distance, or two-sided bounds where the budget of boxes ran out; None for other models.
 
     A flip found by sampling comes first: boxes beyond it are not looked at.
     """
     try:
-        model = asked.classifier.structure.trees
+        model = question.classifier.structure.trees
     except Unsupported:
         return None
-    if model.decision is not None or asked.label not in model.classes.tolist():
+    if model.decision is not None or question.label not in model.classes.tolist():
         return None
-    if model.before.steps and model.before.obstacle(asked.positions) is not None:
+    if model.before.steps and model.before.obstacle(question.positions) is not None:
         return None
-    here = _given(asked, model, dict(zip(asked.positions, asked.point[:, np.newaxis], strict=True)))
+    here = _given(question, model, dict(zip(question.positions, question.point[:, np.newaxis], strict=True)))
     if here.dtype.kind not in "fiu" or not np.isfinite(here).all():
         return None  # missing values take ways of their own
-    large = len(model.roots) > 1 and len(asked.positions) > FEW and len(model.feature) > LARGE
-    within = _within(asked, model, first_flip(asked, rng, RESERVE)) if large else None
-    sweep = Sweep.over(model, asked.positions, ShortCuts(model.before, asked.records, {}), within)
-    if not _agrees(asked, model, sweep.edges):
+    large = len(model.roots) > 1 and len(question.positions) > FEW and len(model.feature) > LARGE
+    within = _within(question, model, first_flip(question, rng, RESERVE)) if large else None
+    sweep = Sweep.over(model, question.positions, ShortCuts(model.before, question.records, {}), within)
+    if not _agrees(question, model, sweep.edges):
         return None
     leaves = reachable_leaves(sweep, here, model)
     if len(model.roots) == 1:
-        points = nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T)
-        witness = asked.nearest(points)
-        return RadiusResult(_below(asked, witness), witness, "tree")
-    leads = _leads(asked, model, model.values[leaves.node])
+        points = nearest(leaves.edges, question.point, leaves.low.T, leaves.high.T)
+        witness = question.nearest(points)
+        return RadiusResult(_below(question, witness), witness, "tree")
+    leads = _leads(question, model, model.values[leaves.node])
     if not large and math.prod(len(e) + 1 for e in leaves.edges) <= MOST_CELLS:
-        return _from_table(asked, leaves, leads, model.tie)
-    return _search(asked, leaves, leads, model.tie, None if large else rng, budget)
+        return _from_table(question, leaves, leads, model.tie)
+    return _search(question, leaves, leads, model.tie, None if large else rng, budget)
 
 
-def _within(asked: RadiusQuestion, model: TreeModel, flip: Witness | None) -> Bools | None:
+def _within(question: RadiusQuestion, model: TreeModel, flip: Witness | None) -> Bools | None:
     """Tell at which splits points no farther than a flip turn both ways; elsewhere all turn as the record does.
 
     What the trees see rises or falls with each feature, so the ends of the cube around the ball tell; only splits that
@@ -342,8 +342,8 @@ def _within(asked: RadiusQuestion, model: TreeModel, flip: Witness | None) -> Bo
     if flip is None:
         return None
     reach = up(flip.distance, ulps=2)
-    ends = np.stack([down(asked.point - reach, ulps=2), up(asked.point + reach, ulps=2)])
-    given = _given(asked, model, dict(zip(asked.positions, ends.T, strict=True)))
+    ends = np.stack([down(question.point - reach, ulps=2), up(question.point + reach, ulps=2)])
+    given = _given(question, model, dict(zip(question.positions, ends.T, strict=True)))
     if given.dtype.kind not in "fiu" or not np.isfinite(given).all():
         return None
     low, high = (model.turns(seen[model.feature]) for seen in model.seen(given))
@@ -356,36 +356,36 @@ def _within(asked: RadiusQuestion, model: TreeModel, flip: Witness | None) -> Bo
     return both
 
 
-def _given(asked: RadiusQuestion, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
+def _given(question: RadiusQuestion, model: TreeModel, values: Mapping[int, Floats]) -> NDArray[Any]:
     """Return what the trees are given of the record with other values."""
     rows = np.zeros(len(next(iter(values.values()))), dtype=np.intp)
-    given = model.before(asked.records.take(rows, values))
-    return given.astype(np.float64) if given.dtype == object and asked.records.numbers() is not None else given
+    given = model.before(question.records.take(rows, values))
+    return given.astype(np.float64) if given.dtype == object and question.records.numbers() is not None else given
 
 
-def _agrees(asked: RadiusQuestion, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
+def _agrees(question: RadiusQuestion, model: TreeModel, edges: tuple[Floats, ...]) -> bool:
     """Check the reading against the classifier, near the record, at thresholds and far away."""
 
     def read(points: Floats) -> tuple[Bools, Bools]:
-        labels, clear = model.labels(_given(asked, model, dict(zip(asked.positions, points.T, strict=True))))
-        return np.asarray(labels != asked.label), clear
+        labels, clear = model.labels(_given(question, model, dict(zip(question.positions, points.T, strict=True))))
+        return np.asarray(labels != question.label), clear
 
-    finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, asked.point, strict=True)]
+    finite = [np.append(np.abs(e[np.isfinite(e)] - x), 0.0) for e, x in zip(edges, question.point, strict=True)]
     return all(
-        asked.flips_as_read(read, max(float(size(away)) for away in finite)) for size in (np.min, np.median, np.max)
+        question.flips_as_read(read, max(float(size(away)) for away in finite)) for size in (np.min, np.median, np.max)
     )
 
 
-def _below(asked: RadiusQuestion, witness: Witness | None) -> float:
+def _below(question: RadiusQuestion, witness: Witness | None) -> float:
     """Return the distance of a nearest point, rounded down."""
     if witness is None:
         return math.inf
-    return float(asked.within(witness.point[np.newaxis])[0])
+    return float(question.within(witness.point[np.newaxis])[0])
 
 
-def _leads(asked: RadiusQuestion, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
+def _leads(question: RadiusQuestion, model: TreeModel, values: Floats) -> tuple[Floats, Floats]:
     """Return what leaves add to each rival's lead over the own label, ``(leaves, rivals)``, and its start."""
-    own = model.classes.tolist().index(asked.label)
+    own = model.classes.tolist().index(question.label)
     if values.shape[1] == 1:
         sign = 1.0 if own == 0 else -1.0
         return sign * values, sign * model.offset
@@ -393,19 +393,19 @@ def _leads(asked: RadiusQuestion, model: TreeModel, values: Floats) -> tuple[Flo
     return values[:, rivals] - values[:, [own]], model.offset[rivals] - model.offset[own]
 
 
-def _from_table(asked: RadiusQuestion, leaves: Leaves, leads: tuple[Floats, Floats], tie: float) -> RadiusResult:
+def _from_table(question: RadiusQuestion, leaves: Leaves, leads: tuple[Floats, Floats], tie: float) -> RadiusResult:
     """Sum the trees on every cell; ask the classifier about those that may flip, nearest first."""
     shape = tuple(len(e) + 1 for e in leaves.edges)
     lead = sum_of_boxes(shape, leaves.low, leaves.high, leads[0])
     offset = leads[1] + _slack(leaves, leads[0], tie)
     cells = np.argwhere((lead + offset.reshape(-1, *(1,) * len(shape)) >= 0).any(axis=0))
-    points = nearest(leaves.edges, asked.point, cells, cells)
-    points = points[np.argsort(_sizes_below(asked, points), kind="stable")]
+    points = nearest(leaves.edges, question.point, cells, cells)
+    points = points[np.argsort(_sizes_below(question, points), kind="stable")]
     start, size = 0, BATCH
     while start < len(points):
-        witness = asked.nearest(points[start : start + size])
+        witness = question.nearest(points[start : start + size])
         if witness is not None:
-            return RadiusResult(_below(asked, witness), witness, "trees")
+            return RadiusResult(_below(question, witness), witness, "trees")
         start, size = start + size, 2 * size
     return RadiusResult(math.inf, None, "trees")
 
@@ -416,7 +416,7 @@ def _slack(leaves: Leaves, added: Floats, tie: float) -> float:
 
 
 def _search(
-    asked: RadiusQuestion,
+    question: RadiusQuestion,
     leaves: Leaves,
     leads: tuple[Floats, Floats],
     tie: float,
@@ -425,19 +425,19 @@ def _search(
 ) -> RadiusResult:
     """Prove at once what needs no search, look for a flip where that is still to be done, then cut nearer boxes."""
     added, offset = leads[0], leads[1] + _slack(leaves, leads[0], tie)
-    away = _sizes_below(asked, nearest(leaves.edges, asked.point, leaves.low.T, leaves.high.T))
-    asked.run.proves("trees", _certain(leaves, added, offset, away))
+    away = _sizes_below(question, nearest(leaves.edges, question.point, leaves.low.T, leaves.high.T))
+    question.run.proves("trees", _certain(leaves, added, offset, away))
     if rng is not None:
-        nearest_flip(asked, rng)
-    left, notes = nearest_cell(Search(asked, leaves, added, offset, asked.run.upper), budget)
-    best = asked.run.witness
-    return RadiusResult(min(max(left, asked.run.lower), _below(asked, best)), best, "trees", notes)
+        nearest_flip(question, rng)
+    left, notes = nearest_cell(Search(question, leaves, added, offset, question.run.upper), budget)
+    best = question.run.witness
+    return RadiusResult(min(max(left, question.run.lower), _below(question, best)), best, "trees", notes)
 
 
-def _sizes_below(asked: RadiusQuestion, points: Floats) -> Floats:
+def _sizes_below(question: RadiusQuestion, points: Floats) -> Floats:
     finite = np.isfinite(points).all(axis=1)
     sizes = np.full(len(points), np.inf)
-    sizes[finite] = asked.within(points[finite])
+    sizes[finite] = question.within(points[finite])
     return sizes
 
 
