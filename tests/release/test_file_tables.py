@@ -24,6 +24,7 @@ from epsworth import csv_grammar, csv_text, lines
 from epsworth.exact.testing import ReplayableWords
 from epsworth.release import Pass, Policy, Rule, batches
 from epsworth.release.file_tables import file_table
+from epsworth.release.ledger.ids import hashes
 from epsworth.release.tables import Perturbation
 from epsworth.values import NUMBER
 
@@ -361,16 +362,16 @@ def test_units_may_be_texts(kind, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is missing"),
+        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is empty"),
         ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the unit is missing"),
-        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit begins or ends with a blank"),
+        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit is padded by blanks"),
         ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: .* missing"),
         ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the unit is neither a whole number nor a text"),
         ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
         ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
-        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
+        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the unit is missing"),
         ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1, id: the unit is missing"),
         ("parquet", {"id": [1.0], "age": [1], "job": ["a"]}, "id: the unit is neither a whole number nor a text"),
     ],
@@ -381,7 +382,13 @@ def test_units_that_are_refused(kind, content, message, release):
         pl.DataFrame(content).write_parquet(held)
         content = held.getvalue()
     with pytest.raises(ValueError, match=message):
-        release(content, kind, policy=replace(POLICY, passing=Pass((), ("id",))), unit="id", count=lambda units: None)
+        release(
+            content,
+            kind,
+            policy=replace(POLICY, passing=Pass((), ("id",))),
+            unit="id",
+            count=lambda ids: hashes(ids, bytes(32)),
+        )
 
 
 # ---- columns that are dropped, or must not be there

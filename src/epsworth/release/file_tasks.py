@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from epsworth.files import check_readable
 from epsworth.release.file_tables import FileTable, Seen, file_table, keyed
+from epsworth.release.ledger import RowCounts
+from epsworth.release.ledger.ids import Hashes, hashes
 from epsworth.release.outputs import appear, hash_of, hidden, is_there, on_disk
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation
-from epsworth.release.units import Hashes, UnitCounts, hashes
 from epsworth.release.withheld import is_ours
 
 PERSON = b"epsworth-file"
@@ -110,7 +111,7 @@ class Reading:
         """Read the file once."""
         if self.unit_key is None:
             return Found(self.source.index, self.source.table().seen())
-        counts, key = UnitCounts(), self.unit_key.bytes
+        counts, key = RowCounts(), self.unit_key.bytes
         seen = self.source.table().seen(lambda ids: counts.add(hashes(ids, key)))
         units, rows = counts.sorted()
         several = None if len(units) == counts.rows else rows.astype(np.int64)
