@@ -111,7 +111,7 @@ def everybody_has_one_row(original):
     test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
 )
 def caps_can_be_raised(original):
-    return lambda self, request, named: original(type(self)(), request, named=named)
+    return lambda self, request: original(type(self)(), request)
 
 
 @mutant(

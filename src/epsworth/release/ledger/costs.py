@@ -19,6 +19,7 @@ PLACES = 12
 ONE = 10**PLACES
 LARGEST = 2**62  # of an amount, and of a person's sums: they are added in 64 bits
 MOST = 2**63 - 1  # rows of a person
+TOO_MUCH = "a unit would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a unit"
 State = Literal["new", "resumed", "done"]
 Amount = str | float | Decimal  # as it is stated: a text is exact
 
@@ -80,17 +81,7 @@ class ChargeRequest:
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes two runs the same: all that draws are derived from, and where they go.
-
-    Attributes
-    ----------
-    policy : str
-        The text that is hashed into the derivation.
-    digest : bytes
-        Of the input, keyed, 32 bytes.
-    target : str
-        An absolute path, or "-".
-    """
+    """What makes two runs the same: the text of the derivation, the keyed digest of the input, the absolute path."""
 
     policy: str
     digest: bytes
@@ -101,18 +92,9 @@ class Identity:
 class Run:
     """A run that is charged.
 
-    Attributes
-    ----------
-    id : bytes
-    key : bytes or None
-        What its draws are derived from; None when it is done.  Never shown, never pickled.
-    state : {"new", "resumed", "done"}
-    sha256 : str or None
-        Of its output, once it is done.
-    times_before : int
-        Other runs of the same records under the same policy.
-    epsilon_so_far, delta_so_far : Fraction
-        With this run: the most that a person of it lost; where nobody is named, what each of these very records lost.
+    Its draws are derived from ``key``, which is None once it is done, and ``sha256`` is then its output's.  Other runs
+    of the same records under the same policy are ``times_before``.  With this run a person of it lost
+    ``epsilon_so_far`` at most; where nobody is named, each of these very records did.
     """
 
     id: bytes
@@ -128,6 +110,20 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Record:
+    """What the ledger tells about a run: ``most`` rows are what a person is charged for at most."""
+
+    policy: str
+    rows: int | None
+    epsilon: Decimal
+    delta: Decimal
+    most: int
+    unit: str | None
+    state: str
+    day: str
+
+
+@dataclass(frozen=True)
 class LedgerConfig:
     """What a ledger fixes once it is stated: the column of people, and the caps as amounts."""
 
@@ -135,24 +131,22 @@ class LedgerConfig:
     cap: int | None = None
     delta_cap: int | None = None
 
-    def agreed(self, request: ChargeRequest, *, named: bool) -> LedgerConfig:
-        """Return what is fixed from now on; what differs from what was fixed is refused.  ``named``: people are."""
-        stated = {
-            "unit": request.unit,
-            "cap": None if request.cap is None else amount_below("cap", request.cap),
-            "delta_cap": None if request.delta_cap is None else amount_below("delta_cap", request.delta_cap),
+    def agreed(self, request: ChargeRequest) -> LedgerConfig:
+        """Return what is fixed from now on; what differs from what was fixed is refused."""
+        amounts = {
+            name: amount_below(name, value)
+            for name, value in {"cap": request.cap, "delta_cap": request.delta_cap}.items()
+            if value is not None
         }
+        stated: dict[str, str | int] = amounts | ({} if request.unit is None else {"unit": request.unit})
         for name, value in stated.items():
             before = getattr(self, name)
-            if value is not None and before is not None and value != before:
+            if before not in (None, value):
                 shown = repr(before) if name == "unit" else decimal_of(before)
                 raise ValueError(
                     f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)"
                 )
-        found = replace(self, **{name: value for name, value in stated.items() if value is not None})  # type: ignore[arg-type]
-        if named and found.unit is None:
-            raise ValueError("units are counted, but no column is named that says who; state unit=")
-        return found
+        return replace(self, **stated)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,13 +166,7 @@ class RunCost:
         rows, stated = whole("rows", request.rows, least=0), request.most
         limit = rows if stated is None else whole("max_rows_per_person", stated, most=MOST)
         if counts is None:
-            if request.unit is not None:
-                raise ValueError(
-                    f"unit {request.unit!r} is stated, but no units are counted; count them, or state none"
-                )
             return cls(price, rows, limit)
-        if counts.rows != rows:
-            raise ValueError(f"units must be given for all {rows} rows, got {counts.rows}; give every row an id")
         people, of_each = counts.sorted()
         most = int(of_each.max(initial=0))
         if stated is not None and most > limit:
@@ -186,18 +174,13 @@ class RunCost:
                 f"max_rows_per_person says {limit}, but there are people with more; state more, or clean the table"
             )
         if max(price.times(most)) > LARGEST:
-            raise _too_much()
+            raise ValueError(TOO_MUCH)
         return cls(price, rows, most, people, of_each)
-
-    @property
-    def of_one(self) -> Amounts:
-        """The most that a person loses in this run."""
-        return self.price.times(self.most)
 
     @property
     def of_everybody(self) -> Amounts:
         """What this run charges everybody."""
-        return Amounts(0, 0) if self.people is not None else self.of_one
+        return Amounts(0, 0) if self.people is not None else self.price.times(self.most)
 
 
 class CapCheck:
@@ -212,21 +195,32 @@ class CapCheck:
     """
 
     def __init__(self, config: LedgerConfig, cost: RunCost, everybody: Amounts) -> None:
-        self.cost, self.everybody, self.largest = cost, everybody, Amounts(0, 0)
-        self.over, self._most, self._fitting = 0, 0, MOST
-        self._rooms = []
-        for cap, common in zip((config.cap, config.delta_cap), everybody, strict=True):
-            self._rooms.append(LARGEST if cap is None else min(cap - common, LARGEST))
-        if min(self._rooms) < 0:
-            raise ValueError(self._everybody_exceeds(config))
+        self.cost, self.largest, self.over = cost, Amounts(0, 0), 0
+        self._most, self._fitting = 0, MOST  # rows of those who would exceed a cap
+        caps = config.cap, config.delta_cap
+        self._rooms = [
+            LARGEST if cap is None else min(cap - lost, LARGEST) for cap, lost in zip(caps, everybody, strict=True)
+        ]
+        if min(self._rooms) >= 0:
+            return
+        if cost.people is not None:
+            raise ValueError(
+                "runs without unit= (--id) charged everybody more than this cap leaves; raise the cap, or take another "
+                "ledger (ledger=)"
+            )
+        rooms = zip(caps, self._rooms, cost.of_everybody, cost.price, strict=True)
+        fits = [max(0, room + own) // price for cap, room, own, price in rooms if cap is not None and price]
+        raise ValueError(
+            "everybody would exceed the cap, as runs without units are charged for all of their rows: "
+            f"{cost.most} rows count as one person's, and {min(fits, default=0)} would fit; state unit= (--id) or "
+            "max_rows_per_person=, or take another ledger (ledger=)"
+        )
 
     def add(self, sums: Sums, rows: NDArray[np.uint64] | None = None) -> None:
         """Look at what people will have lost; ``rows``: those of each in this run."""
-        self.largest = Amounts(
-            *(max(a, int(b)) for a, b in zip(self.largest, sums.max(axis=0, initial=0), strict=True))
-        )
+        self.largest = Amounts(*map(max, self.largest, sums.max(axis=0, initial=0).tolist()))
         if max(self.largest) > LARGEST:
-            raise _too_much()
+            raise ValueError(TOO_MUCH)
         refused = np.any(sums > np.array(self._rooms, np.uint64), axis=1)
         self.over += int(np.count_nonzero(refused))
         if rows is None or not refused.any():
@@ -249,29 +243,6 @@ class CapCheck:
             less = f"give max_rows_per_person={fitting}" if fitting else less
         raise ValueError(f"{who}; {less}, or leave out who has nothing left")
 
-    def _everybody_exceeds(self, config: LedgerConfig) -> str:
-        if self.cost.people is not None:
-            return (
-                "runs without unit= (--id) charged everybody more than this cap leaves; raise the cap, or take another "
-                "ledger (ledger=)"
-            )
-        fitting = MOST
-        before = self.everybody.plus(self.cost.of_one.times(-1))
-        for cap, lost, price in zip((config.cap, config.delta_cap), before, self.cost.price, strict=True):
-            if cap is not None and price:
-                fitting = min(fitting, max(0, cap - lost) // price)
-        return (
-            "everybody would exceed the cap, as runs without units are charged for all of their rows: "
-            f"{self.cost.most} rows count as one person's, and {fitting} would fit; state unit= (--id) or "
-            "max_rows_per_person=, or take another ledger (ledger=)"
-        )
-
-
-def _too_much() -> ValueError:
-    return ValueError(
-        "a unit would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a unit"
-    )
-
 
 def amount_above(name: str, value: Fraction) -> int:
     """Return an amount that is no less."""
@@ -291,15 +262,7 @@ def amount_below(name: str, value: object) -> int:
 
 
 def check_caps(**caps: object) -> None:
-    """Refuse what is no cap, by its name, before a ledger is opened.
-
-    Examples
-    --------
-    >>> check_caps(cap="2.5", delta_cap=None)
-    >>> check_caps(cap=-1)
-    Traceback (most recent call last):
-    ValueError: cap must lie between 1e-12 and 4,600,000, got -1
-    """
+    """Refuse what is no cap, by its name, before a ledger is opened."""
     for name, value in caps.items():
         if value is not None:
             amount_below(name, value)

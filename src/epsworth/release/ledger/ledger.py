@@ -12,7 +12,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +28,7 @@ from epsworth.release.ledger.costs import (
     ChargeRequest,
     Identity,
     LedgerConfig,
+    Record,
     Run,
     RunCost,
     State,
@@ -40,20 +40,6 @@ from epsworth.release.ledger.store import NO_RUNS, LedgerEntry, Store, Tables
 HEAD = re.compile("([0-9]{1,18})-([0-9a-f]{64})", re.ASCII)
 ERASING = 20.0  # seconds for whoever reads the log
 NOTHING = Amounts(0, 0)
-
-
-@dataclass(frozen=True)
-class Record:
-    """What the ledger tells about a run: ``most`` rows are what a person is charged for at most."""
-
-    policy: str
-    rows: int | None
-    epsilon: Decimal
-    delta: Decimal
-    most: int
-    unit: str | None
-    state: str
-    day: str
 
 
 class Ledger:
@@ -136,7 +122,7 @@ class Ledger:
     def settled(self) -> tuple[str | None, Decimal | None, Decimal | None]:
         """Return what is fixed: the column of people and both caps."""
         with self._store.reading() as tables:
-            config = tables.config()
+            config, _ = tables.meta()
         cap, delta_cap = (None if cap is None else decimal_of(cap) for cap in (config.cap, config.delta_cap))
         return config.unit, cap, delta_cap
 
@@ -150,51 +136,49 @@ class Ledger:
         """
         cost = RunCost.of(request, counts)
         with self._store.transaction() as tables:
-            config = tables.config().agreed(request, named=counts is not None)
-            unit = config.unit if counts is not None else None
+            config, everybody = tables.meta()
+            config = config.agreed(request)
             records = tables.entries("digest = ?", identity.digest)
-            entry, state = self._same(records, request, identity, unit, cost)
-            tables.set_config(config)  # what is stated holds from now on
+            entry, state = self._same(records, request, identity, cost)
             if entry is None:
-                largest = _charge(tables, config, cost)
-                entry = _entry(tables.newest(), request, identity, unit, cost)
+                everybody, lost = everybody.plus(cost.of_everybody), _charge(tables, config, everybody, cost)
+                entry = _entry(tables.newest(), request, identity, cost)
                 tables.charge(entry, secrets.token_bytes(32))
                 records.append(entry)
             else:
-                largest = _largest(tables, cost)
+                lost = _lost(tables, cost)
+            tables.set_meta(config, everybody)  # what is stated holds from now on
             key = None if state == "done" else tables.key(entry.id)
-        lost = largest if unit is not None else _sum(record.price for record in records)
+        so_far = _sum(record.price for record in records) if request.unit is None else everybody.plus(lost)
         before = sum(record.fingerprint == request.policy for record in records) - 1
-        epsilon, delta = (Fraction(amount, ONE) for amount in lost)
+        epsilon, delta = (Fraction(amount, ONE) for amount in so_far)
         return Run(entry.id, key, state, entry.sha256, before, epsilon, min(delta, Fraction(1)))
 
     def preview(self, request: ChargeRequest, identity: Identity, counts: RowCounts | None = None) -> State:
         """Return what `begin` would find, and refuse what it would; nothing is charged."""
         cost = RunCost.of(request, counts)
         with self._store.reading() as tables:
-            config = tables.config().agreed(request, named=counts is not None)
-            unit, records = config.unit if counts is not None else None, tables.entries("digest = ?", identity.digest)
-            entry, state = self._same(records, request, identity, unit, cost)
+            config, everybody = tables.meta()
+            entry, state = self._same(tables.entries("digest = ?", identity.digest), request, identity, cost)
+            config = config.agreed(request)
             if entry is None:
-                _charge(tables, config, cost, keep=False)
+                _charge(tables, config, everybody, cost, keep=False)
         return state
 
     def _same(
-        self, records: list[LedgerEntry], request: ChargeRequest, identity: Identity, unit: str | None, cost: RunCost
+        self, records: list[LedgerEntry], request: ChargeRequest, identity: Identity, cost: RunCost
     ) -> tuple[LedgerEntry | None, State]:
         """Return the same run, charged before, and what to do; refuse records that left before.
 
         ``records``: the runs of the same records.
         """
         same = [entry for entry in records if entry.fingerprint == request.policy]
-        known = _last(records, identity, unit)
-        if known is not None and known.fingerprint == request.policy:
-            state = self._known(known, cost, again=request.again)
-            if state != "new":
-                return known, state
+        known = _last(same, identity, request.unit)
+        state = "new" if known is None else self._known(known, cost, again=request.again)
+        if known is not None and state != "new":
+            return known, state
         if same and not request.again:
-            stopped = any(entry.state == "charged" for entry in same)
-            raise self.repeated(request, len(same), stopped=stopped)
+            raise self.repeated(request, len(same), stopped=any(entry.state == "charged" for entry in same))
         return None, "new"
 
     def _known(self, entry: LedgerEntry, cost: RunCost, *, again: bool) -> State:
@@ -229,18 +213,8 @@ class Ledger:
     def finish(self, run: Run, sha256: str, move: Callable[[], None] | None = None) -> bool:
         """End a run whose output is whole: its key is erased, from the database and its log.
 
-        Parameters
-        ----------
-        run : Run
-        sha256 : str
-            Of its output, in hexadecimal digits.
-        move : callable, optional
-            Gives the output its name; called before the run is done, unless another output is known of it.
-
-        Returns
-        -------
-        bool
-            False while another process still reads the log; whoever opens the ledger next tries again.
+        ``move`` gives the output its name; it is called before the run is done, unless another output is known of it.
+        Return False while another process still reads the log: whoever opens the ledger next tries again.
         """
         with self._store.transaction() as tables:
             entry = tables.entry(run.id)
@@ -270,7 +244,7 @@ class Ledger:
     def _spent(self, units: Sequence[int | str]) -> list[Amounts]:
         asked, places = np.unique(self.hashes(units), return_inverse=True)
         with self._store.reading() as tables:
-            everybody = tables.everybody()
+            _, everybody = tables.meta()
             lost = [row for found in people.slices(tables.database, asked) for row in found.lost.tolist()]
         return [everybody.plus(Amounts(*lost[place])) for place in places.tolist()]
 
@@ -279,12 +253,9 @@ class Ledger:
         with self._store.reading() as tables:
             entries = tables.entries()
         return [
-            Record(
-                entry.fingerprint, entry.rows, decimal_of(entry.epsilon), decimal_of(entry.delta), entry.most,
-                entry.unit, entry.state, entry.day,
-            )
-            for entry in entries
-        ]  # fmt: skip
+            Record(e.fingerprint, e.rows, decimal_of(e.epsilon), decimal_of(e.delta), e.most, e.unit, e.state, e.day)
+            for e in entries
+        ]
 
     def head(self) -> str:
         """Return a hash of all runs, with their number, to be kept where the ledger's owner cannot write.
@@ -345,7 +316,7 @@ class Ledger:
         count, heads = int(given[1]), [NO_RUNS]
         with self._store.reading() as tables:
             tables.check_sound()
-            entries, everybody = tables.entries(), tables.everybody()
+            entries, (_, everybody) = tables.entries(), tables.meta()
             parts = people.everyone(tables.database)
             sums = sum((part.sum(axis=0) for part in parts), np.zeros(2, np.uint64)).tolist()
         for serial, entry in enumerate(entries, start=1):
@@ -374,10 +345,12 @@ def _last(records: list[LedgerEntry], identity: Identity, unit: str | None) -> L
     return found[-1] if found else None
 
 
-def _charge(tables: Tables, config: LedgerConfig, cost: RunCost, *, keep: bool = True) -> Amounts:
-    """Charge people, or everybody, unless that exceeds a cap; return the most that a person of the run lost."""
-    everybody = tables.everybody().plus(cost.of_everybody)
-    check = CapCheck(config, cost, everybody)
+def _charge(tables: Tables, config: LedgerConfig, everybody: Amounts, cost: RunCost, *, keep: bool = True) -> Amounts:
+    """Charge the people of a run, unless a cap is exceeded; return the most that one of them lost by name.
+
+    ``everybody``: what runs that name nobody charged before.
+    """
+    check = CapCheck(config, cost, everybody.plus(cost.of_everybody))
     if cost.people is None or cost.counts is None:
         for sums in people.everyone(tables.database) if (config.cap, config.delta_cap) != (None, None) else ():
             check.add(sums)
@@ -390,27 +363,24 @@ def _charge(tables: Tables, config: LedgerConfig, cost: RunCost, *, keep: bool =
             if keep and not check.over:
                 people.keep(tables.database, found, cost.people[found.people], sums)
     check.check()
-    if keep:
-        tables.set_everybody(everybody)
-    return everybody.plus(check.largest)
+    return check.largest
 
 
-def _largest(tables: Tables, cost: RunCost) -> Amounts:
-    """Return the most that a person of a run lost so far."""
-    if cost.people is None:
-        return NOTHING
-    lost = [found.lost.max(axis=0).tolist() for found in people.slices(tables.database, cost.people)]
-    return tables.everybody().plus(Amounts(*map(max, zip(*lost, strict=True))) if lost else NOTHING)
+def _lost(tables: Tables, cost: RunCost) -> Amounts:
+    """Return the most that a person of a run lost by name so far."""
+    asked = np.empty(0, np.uint64) if cost.people is None else cost.people
+    lost = [found.lost.max(axis=0).tolist() for found in people.slices(tables.database, asked)]
+    return Amounts(*map(max, zip(*lost, strict=True))) if lost else NOTHING
 
 
-def _entry(
-    newest: LedgerEntry | None, request: ChargeRequest, identity: Identity, unit: str | None, cost: RunCost
-) -> LedgerEntry:
+def _entry(newest: LedgerEntry | None, request: ChargeRequest, identity: Identity, cost: RunCost) -> LedgerEntry:
+    serial, before = (1, NO_RUNS) if newest is None else (newest.serial + 1, newest.head)
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return LedgerEntry(
-        1 if newest is None else newest.serial + 1, secrets.token_bytes(16), request.policy, identity.policy,
-        identity.digest, identity.target, unit, *cost.price, cost.rows, cost.most, day,
+    entry = LedgerEntry(
+        serial, secrets.token_bytes(16), request.policy, identity.policy, identity.digest, identity.target,
+        request.unit, *cost.price, cost.rows, cost.most, day,
     )  # fmt: skip
+    return entry._replace(head=entry.linked(before))
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:

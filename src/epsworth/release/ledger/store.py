@@ -86,46 +86,34 @@ class LedgerEntry(NamedTuple):
         return Amounts(self.epsilon, self.delta)
 
     def linked(self, before: bytes) -> bytes:
-        """Return the head of all runs up to this one: a hash of the one before, and of what stays of this."""
+        """Return the head of all runs up to this one: a hash of the head before, and of what stays of this."""
         stays = [value.hex() if isinstance(value, bytes) else value for value in self[: self._fields.index("head")]]
         return hashlib.blake2b(before + json.dumps(stays).encode(), digest_size=32, person=b"epsworth-head").digest()
 
 
-COLUMNS = ", ".join(LedgerEntry._fields)
-
-
 class Tables:
-    """The ledger's rows as values, within one transaction.
-
-    Parameters
-    ----------
-    database : Connection
-    """
+    """The ledger's rows as values, within one transaction."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.database = database
 
-    def config(self) -> LedgerConfig:
-        """Return what is fixed."""
-        return LedgerConfig(*self.database.execute("SELECT unit, cap, delta_cap FROM meta").fetchone())
+    def meta(self) -> tuple[LedgerConfig, Amounts]:
+        """Return what is fixed, and what runs that name nobody charged everybody, of any number of bits."""
+        found = self.database.execute("SELECT unit, cap, delta_cap, everybody_epsilon, everybody_delta FROM meta")
+        *config, epsilon, delta = found.fetchone()
+        return LedgerConfig(*config), Amounts(int(epsilon), int(delta))
 
-    def set_config(self, config: LedgerConfig) -> None:
-        """Fix it."""
-        self.database.execute("UPDATE meta SET unit = ?, cap = ?, delta_cap = ?", astuple(config))
-
-    def everybody(self) -> Amounts:
-        """Return what runs that name nobody charged everybody: texts, as it may have more than 64 bits."""
-        return Amounts(
-            *map(int, self.database.execute("SELECT everybody_epsilon, everybody_delta FROM meta").fetchone())
+    def set_meta(self, config: LedgerConfig, everybody: Amounts) -> None:
+        """Keep both."""
+        self.database.execute(
+            "UPDATE meta SET unit = ?, cap = ?, delta_cap = ?, everybody_epsilon = ?, everybody_delta = ?",
+            (*astuple(config), *map(str, everybody)),
         )
-
-    def set_everybody(self, amounts: Amounts) -> None:
-        """Keep it."""
-        self.database.execute("UPDATE meta SET everybody_epsilon = ?, everybody_delta = ?", tuple(map(str, amounts)))
 
     def entries(self, where: str = "TRUE", *values: object) -> list[LedgerEntry]:
         """Return the runs that a condition picks, in the order in which they were charged."""
-        found = self.database.execute(f"SELECT {COLUMNS} FROM runs WHERE {where} ORDER BY serial", values)
+        columns = ", ".join(LedgerEntry._fields)
+        found = self.database.execute(f"SELECT {columns} FROM runs WHERE {where} ORDER BY serial", values)
         return [LedgerEntry._make(row) for row in found]
 
     def newest(self) -> LedgerEntry | None:
@@ -139,18 +127,15 @@ class Tables:
         raise Altered("its database does not know a run that it charged")
 
     def charge(self, entry: LedgerEntry, key: bytes) -> None:
-        """Enter a run behind the others, and its key."""
-        before = self.newest()
-        entry = entry._replace(head=entry.linked(NO_RUNS if before is None else before.head))
+        """Enter a run, and its key."""
         self.database.execute("INSERT INTO keys VALUES (?, ?)", (entry.id, key))
         self.database.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(entry))})", entry)
 
     def key(self, run: bytes) -> bytes:
         """Return the key of a run that is not done."""
-        found = self.database.execute("SELECT key FROM keys WHERE id = ?", (run,)).fetchone()
-        if found is None:
-            raise Altered("its database lacks the key of a run that is not done")
-        return bytes(found[0])
+        for (found,) in self.database.execute("SELECT key FROM keys WHERE id = ?", (run,)):
+            return bytes(found)
+        raise Altered("its database lacks the key of a run that is not done")
 
     def finish(self, run: bytes, sha256: str) -> None:
         """End a run; zeros take the place of its key before the row goes."""
@@ -165,12 +150,7 @@ class Tables:
 
 
 class Store:
-    """A ledger's folder, made on first use.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """A ledger's folder, made on first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder_named("ledger", folder)))
@@ -234,16 +214,12 @@ class Store:
 
     def empty_log(self, patience: float = 0.0) -> bool:
         """Write what was erased out of the log, too; False while another process still reads it."""
-        log, until = self.files["log"], time.monotonic() + min(patience, PATIENCE)
-        while True:
-            with suppress(FileNotFoundError):
-                if log.stat().st_size:
-                    with self._explained(), FORKS, closing(self._connected()) as database:
-                        if not _emptied(database):
-                            if time.monotonic() > until:
-                                return False
-                            continue
-            return True
+        until = time.monotonic() + min(patience, PATIENCE)
+        while self._log_size():
+            with self._explained(), FORKS, closing(self._connected()) as database:
+                if not _emptied(database) and time.monotonic() > until:
+                    return False
+        return True
 
     def _connected(self) -> sqlite3.Connection:
         database = sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
@@ -325,11 +301,15 @@ class Store:
 
     def _check_whole(self, database: sqlite3.Connection) -> None:
         """Refuse a database that was cut, where no log holds its end: SQLite would read zeros there."""
-        log = self.files["log"]
-        if not log.exists() or not log.stat().st_size:
+        if not self._log_size():
             (pages,), (size,) = (database.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
             if self.path.stat().st_size < pages * size:
                 raise Altered("its database was cut")
+
+    def _log_size(self) -> int:
+        with suppress(FileNotFoundError):
+            return self.files["log"].stat().st_size
+        return 0
 
     def _check_plain(self) -> None:
         """Refuse links, and pipes, which would be waited for without end."""
