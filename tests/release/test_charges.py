@@ -18,6 +18,7 @@ from epsworth.exact.rational import exp_below
 from epsworth.exact.table import KERNELS
 from epsworth.files import OutputError
 from epsworth.release import Ledger, Policy, perturb_file, streams
+from epsworth.release.ledger.store import Tables
 from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of
 
@@ -142,6 +143,20 @@ def test_the_same_run_asked_again_is_done(table):
     perturb_file(POLICY, table, out, unit="id", again=True)
     assert out.read_bytes() != released
     assert len(Ledger().runs()) == 2
+
+
+def test_a_run_that_is_stopped_behind_its_move_goes_on_to_the_same_bytes(table, monkeypatch):
+    out = table.with_name("out.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "finish", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            perturb_file(POLICY, table, out, unit="id")
+    released = out.read_bytes()
+    assert [run.state for run in Ledger().runs()] == ["charged"]
+    perturb_file(POLICY, table, out, unit="id")
+    assert (out.read_bytes(), hidden(table.parent)) == (released, [])
+    assert [run.state for run in Ledger().runs()] == ["done"]
+    assert float(Ledger().spent([7])[0]) == pytest.approx(2)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), RuntimeError])

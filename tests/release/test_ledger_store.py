@@ -284,6 +284,29 @@ def test_a_log_that_is_read_is_emptied_by_whoever_opens_the_ledger_next(tmp_path
     reader.close()
 
 
+def test_a_charge_is_on_the_disk_before_anything_is_drawn(tmp_path, monkeypatch):
+    """In the database; or, while somebody reads the log, in the log, by a transaction that waits for the disk."""
+    ledger, statements = Ledger(tmp_path), []
+    log = tmp_path / f"{DATABASE}-wal"
+    begun(ledger, 1)
+    assert not log.exists() or log.stat().st_size == 0
+    reader = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM runs").fetchall()
+
+    def tracing(*given, **options):
+        connection = CONNECT(*given, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", tracing)
+    begun(ledger, 2)
+    after = statements[statements.index("COMMIT") :]
+    assert after[-2:] == ["PRAGMA synchronous = FULL", "UPDATE meta SET version = version"]
+    assert log.stat().st_size > 0
+    reader.close()
+
+
 # what is killed, and what runs at once
 
 

@@ -124,11 +124,11 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    units, most = None, check_most(most)
+    counts, most = None, check_most(most)
     if unit is not None:
-        units = RowCounts(most=most)
-        units.add(store.hashes(column(table, unit).to_list()))
-        table = table if (kept := units.kept()) is None else table.filter(kept.tolist())
+        counts = RowCounts(most=most)
+        counts.add(store.hashes(column(table, unit).to_list()))
+        table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
     users = config.admitted(columns(config, table), column(table, target))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     if sep != ",":
@@ -138,7 +138,7 @@ def reported(
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
     request = _request(config, rows, unit, cap, most, again)
-    run = store.begin(request, identity, units)
+    run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
         assert run.key is not None  # only of a run that is done
@@ -175,8 +175,5 @@ def _request(
 
 def _digest(path: Path, store: Ledger) -> bytes:
     """Return a keyed hash of a file: without the ledger's key nobody can try out what it held."""
-    found = hashlib.blake2b(key=store.digest_key, digest_size=32)
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            found.update(block)
-    return found.digest()
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(key=store.digest_key, digest_size=32)).digest()

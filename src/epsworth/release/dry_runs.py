@@ -166,7 +166,8 @@ def dry_run(
         rows = sum(one.released for one in seen)
         request = request_of(policy, rows, unit, cap, delta_cap, most, again=again)
         state = store.preview(request, identity, counts)
-        if state == "done" and not is_there(output, _hash(store, identity, unit)):
+        known = store.find(identity, unit)
+        if state == "done" and not is_there(output, None if known is None else known.sha256):
             raise store.repeated(request, 1)
     return _told(policy, seen, request, counts, place, state)
 
@@ -196,11 +197,6 @@ def _looked_into(place: Path) -> Iterator[Ledger]:
         if not is_ledger(place):
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epsworth-")))
         yield Ledger(place)
-
-
-def _hash(store: Ledger, identity: Identity, unit: str | None) -> str | None:
-    charged = store.find(identity, unit)
-    return None if charged is None else charged.sha256
 
 
 def _seen(

@@ -228,7 +228,7 @@ class _Release:
 def _first_reading(
     spread: Map, files: list[Source], counts: RowCounts | None, store: Ledger, told: Progress
 ) -> list[Seen]:
-    """Return what was seen in every file, and count the units of all; the first failure ends it."""
+    """Return what was seen in every file, and count the people of all; the first failure ends it."""
     key = None if counts is None else Secret(store.key)
     seen: dict[int, Seen] = {}
     for found in _results(spread, [Reading(file, key) for file in files], Found):
@@ -236,8 +236,8 @@ def _first_reading(
             raise ValueError(f"{found.sentence} (nothing was charged)")
         assert isinstance(found, Found)
         seen[found.index] = found.seen
-        if counts is not None and found.units is not None:
-            counts.add(found.units if found.counts is None else np.repeat(found.units, found.counts))
+        if counts is not None and found.people is not None:
+            counts.add(found.people if found.counts is None else np.repeat(found.people, found.counts))
         told(READING * len(seen) / len(files))
     return [seen[file.index] for file in files]
 

@@ -114,11 +114,8 @@ def _remove_strays(path: Path, run: str) -> None:
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file, which an output may show, as what it hashes is public."""
-    found = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_there(path: Path | None, sha256: str | None) -> bool:

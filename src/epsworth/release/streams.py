@@ -120,13 +120,13 @@ def perturb_file(
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
         table = file_table(form, perturbation, path, unit, store.digest)
-        units = None if unit is None else RowCounts(most=check_most(max_rows_per_person))
-        count = None if units is None else lambda ids: units.add(store.hashes(ids))
-        seen = first_rows(table.seen(count, lambda share: told(READING * share)), units)
+        counts = None if unit is None else RowCounts(most=check_most(max_rows_per_person))
+        count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
+        seen = first_rows(table.seen(count, lambda share: told(READING * share)), counts)
         derived = derivation(policy, form, unit, max_rows_per_person)
         identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
         request = request_of(policy, seen.released, unit, cap, delta_cap, max_rows_per_person, again=again)
-        run = store.begin(request, identity, units)
+        run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
             drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=jobs)
@@ -138,7 +138,7 @@ def perturb_file(
 
         execute_run(store, run, request, output, write)
         told(1.0)
-    receipt = receipt_of(policy, seen.columns, run, request, units, private=perturbation.private)
+    receipt = receipt_of(policy, seen.columns, run, request, counts, private=perturbation.private)
     return replace(receipt, rows_left_out=seen.rows - seen.released)
 
 
@@ -147,9 +147,9 @@ def check_most(most: int | None) -> int | None:
     return None if most is None else whole("max_rows_per_person", most)
 
 
-def first_rows(seen: Seen, units: RowCounts | None) -> Seen:
+def first_rows(seen: Seen, counts: RowCounts | None) -> Seen:
     """Return what was seen with the rows that are released, where people have a largest number of rows."""
-    return seen if units is None else replace(seen, kept=units.kept())
+    return seen if counts is None else replace(seen, kept=counts.kept())
 
 
 def request_of(
@@ -252,14 +252,14 @@ def receipt_of(
     columns: Sequence[str],
     run: Run,
     request: ChargeRequest,
-    units: RowCounts | None,
+    counts: RowCounts | None,
     *,
     private: bool = True,
 ) -> Receipt:
     """Return the receipt of a run that is done; where every record has columns of its own, those of the policy."""
     passing = policy.passing
     promise = policy.guarantee
-    counts = None if units is None else units.sorted()[1]
+    of_each = None if counts is None else counts.sorted()[1]
     return Receipt(
         policy.fingerprint,
         request.rows,
@@ -277,8 +277,8 @@ def receipt_of(
         epsilon_so_far=float_above(run.epsilon_so_far),
         delta_so_far=min(1.0, float_above(run.delta_so_far)),
         unit=request.unit,
-        people=None if counts is None else len(counts),
-        most=request.most if counts is None else int(counts.max(initial=0)),
+        people=None if of_each is None else len(of_each),
+        most=request.most if of_each is None else int(of_each.max(initial=0)),
         already_done=run.state == "done",
     )
 

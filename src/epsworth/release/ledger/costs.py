@@ -165,8 +165,11 @@ class RunCost:
         price = Amounts(amount_above("epsilon", request.epsilon), amount_above("delta", request.delta))
         rows, stated = whole("rows", request.rows, least=0), request.most
         limit = rows if stated is None else whole("max_rows_per_person", stated, most=MOST)
+        assert (request.unit is None) == (counts is None)
         if counts is None:
             return cls(price, rows, limit)
+        if counts.rows != rows:
+            raise ValueError(f"units must be given for all {rows} rows, got {counts.rows}; give every row an id")
         people, of_each = counts.sorted()
         most = int(of_each.max(initial=0))
         if stated is not None and most > limit:
@@ -218,10 +221,12 @@ class CapCheck:
 
     def add(self, sums: Sums, rows: NDArray[np.uint64] | None = None) -> None:
         """Look at what people will have lost; ``rows``: those of each in this run."""
-        self.largest = Amounts(*map(max, self.largest, sums.max(axis=0, initial=0).tolist()))
+        self.largest = Amounts(
+            *(max(most, int(of.max(initial=0))) for most, of in zip(self.largest, sums.T, strict=True))
+        )
         if max(self.largest) > LARGEST:
             raise ValueError(TOO_MUCH)
-        refused = np.any(sums > np.array(self._rooms, np.uint64), axis=1)
+        refused = (sums[:, 0] > np.uint64(self._rooms[0])) | (sums[:, 1] > np.uint64(self._rooms[1]))
         self.over += int(np.count_nonzero(refused))
         if rows is None or not refused.any():
             return

@@ -155,7 +155,7 @@ def _text(row: int, value: Any) -> str:
         return str(int(value))
     if is_missing(value):
         raise IdError(row, "is missing, so nobody knows whom to charge; give every row one")
-    raise IdError(row, f"is neither a whole number nor a text but a {type(value).__name__}; recode it")
+    raise IdError(row, "is neither a whole number nor a text; recode it")
 
 
 def _of_integers(values: NDArray[Any], key: bytes) -> Hashes:

@@ -53,6 +53,15 @@ class Ledger:
     folder : path, optional
         By default the account's own (``EPSWORTH_STATE``).
 
+    Attributes
+    ----------
+    path : Path
+        The database.
+    files : dict of Path
+        What no output may take the place of, by what messages call it.
+    key, digest_key : bytes
+        Of the hashes of ids, which workers of a run are given, and of the digests of inputs; neither tells the other.
+
     Raises
     ------
     ValueError
@@ -76,32 +85,14 @@ class Ledger:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self._store = Store(state_folder() if folder is None else folder_named("ledger", folder))
+        self.path, self.files = self._store.path, self._store.files
+        self.key, self.digest_key = self.subkey(b"epsworth-units"), self.subkey(b"epsworth-digest")
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._store.folder)!r})"
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         return Ledger, (str(self._store.folder),)  # opened anew: the key stays where it lies
-
-    @property
-    def path(self) -> Path:
-        """The database."""
-        return self._store.path
-
-    @property
-    def key(self) -> bytes:
-        """The key of the hashes of ids, which workers of a run are given; it tells nothing of the others."""
-        return self.subkey(b"epsworth-units")
-
-    @property
-    def digest_key(self) -> bytes:
-        """The key of the digests of inputs."""
-        return self.subkey(b"epsworth-digest")
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """The files that no output may take the place of, by what messages call them."""
-        return {f"ledger's {what}": path for what, path in self._store.files.items()}
 
     def subkey(self, purpose: bytes) -> bytes:
         """Return a key for one purpose, which tells nothing of the others."""
@@ -159,8 +150,8 @@ class Ledger:
         cost = RunCost.of(request, counts)
         with self._store.reading() as tables:
             config, everybody = tables.meta()
-            entry, state = self._same(tables.entries("digest = ?", identity.digest), request, identity, cost)
             config = config.agreed(request)
+            entry, state = self._same(tables.entries("digest = ?", identity.digest), request, identity, cost)
             if entry is None:
                 _charge(tables, config, everybody, cost, keep=False)
         return state

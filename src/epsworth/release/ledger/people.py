@@ -99,10 +99,11 @@ class Slice(NamedTuple):
 
 def slices(database: sqlite3.Connection, people: Hashes) -> Iterator[Slice]:
     """Yield ascending people some at a time, with what the database holds of them."""
-    buckets, starts = np.unique(people >> SHIFT, return_index=True)
+    buckets = people >> SHIFT
+    starts = np.flatnonzero(np.diff(buckets, prepend=~buckets[:1]))
     ends = [*starts.tolist(), len(people)]
-    for first in range(0, len(buckets), AT_ONCE):
-        chosen = buckets[first : first + AT_ONCE].tolist()
+    for first in range(0, len(starts), AT_ONCE):
+        chosen = buckets[starts[first : first + AT_ONCE]].tolist()
         part = slice(ends[first], ends[first + len(chosen)])
         found = (database.execute("SELECT sums FROM people WHERE bucket = ?", (one,)).fetchone() for one in chosen)
         table = _table(b"".join(row[0] for row in found if row))
@@ -115,9 +116,10 @@ def slices(database: sqlite3.Connection, people: Hashes) -> Iterator[Slice]:
 def keep(database: sqlite3.Connection, found: Slice, people: Hashes, sums: Sums) -> None:
     """Write what the people of a slice lost by now."""
     found.table[found.places[found.known], 1:] = sums[found.known]
-    new = np.column_stack([people[~found.known], sums[~found.known]])
-    table = np.concatenate([found.table, new])
-    table = table[np.argsort(table[:, 0], kind="stable")]
+    table, new = found.table, ~found.known
+    if new.any():
+        table = np.concatenate([table, np.column_stack([people[new], sums[new]])])
+        table = table[np.argsort(table[:, 0], kind="stable")]
     cuts = [*np.searchsorted(table[:, 0] >> SHIFT, np.array(found.buckets, np.uint64)).tolist(), len(table)]
     rows = zip(found.buckets, cuts[:-1], cuts[1:], strict=True)
     database.executemany(

@@ -155,6 +155,12 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder_named("ledger", folder)))
         self.path = self.folder / DATABASE
+        self.files = {
+            "ledger's database": self.path,
+            "ledger's log": self.folder / f"{DATABASE}-wal",
+            "ledger's index": self.folder / f"{DATABASE}-shm",
+            "ledger's key": self.folder / KEY,
+        }
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._check_plain()
@@ -168,12 +174,6 @@ class Store:
                 "rights and space"
             ) from None
         self.empty_log()
-
-    @property
-    def files(self) -> dict[str, Path]:
-        """What stands in the folder."""
-        log, index = (self.path.with_name(f"{DATABASE}-{end}") for end in ("wal", "shm"))
-        return {"database": self.path, "log": log, "index": index, "key": self.folder / KEY}
 
     def check_apart(self, what: str, path: Path) -> None:
         """Refuse an output in the folder whose name, or the name that its links lead to, could be the ledger's."""
@@ -284,6 +284,7 @@ class Store:
 
     def _set_log(self, database: sqlite3.Connection) -> None:
         """Let SQLite write a log: the journal that it keeps by default would hold copies of keys."""
+        database.execute("PRAGMA synchronous = FULL")  # the tables are on the disk before the key is
         database.execute(f"PRAGMA page_size = {PAGE}")
         until = time.monotonic() + PATIENCE
         while True:
@@ -302,13 +303,14 @@ class Store:
     def _check_whole(self, database: sqlite3.Connection) -> None:
         """Refuse a database that was cut, where no log holds its end: SQLite would read zeros there."""
         if not self._log_size():
-            (pages,), (size,) = (database.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+            (pages,) = database.execute("PRAGMA page_count").fetchone()
+            (size,) = database.execute("PRAGMA page_size").fetchone()
             if self.path.stat().st_size < pages * size:
                 raise Altered("its database was cut")
 
     def _log_size(self) -> int:
         with suppress(FileNotFoundError):
-            return self.files["log"].stat().st_size
+            return self.files["ledger's log"].stat().st_size
         return 0
 
     def _check_plain(self) -> None:
