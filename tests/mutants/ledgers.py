@@ -8,6 +8,7 @@ import math
 import re
 from fractions import Fraction
 
+import numpy as np
 from planting import mutant
 
 STORE = "tests/release/test_ledger_store.py"
@@ -39,8 +40,8 @@ def records_unchecked_before_the_charge(original):
     test="tests/release/test_streams.py::test_the_same_records_are_refused_unless_told",
 )
 def always_told_again(original):
-    return lambda self, terms, identity, units=None: original(
-        self, dataclasses.replace(terms, again=True), identity, units
+    return lambda self, request, identity, counts=None: original(
+        self, dataclasses.replace(request, again=True), identity, counts
     )
 
 
@@ -50,7 +51,7 @@ def always_told_again(original):
     test=f"{STORE}::test_a_run_goes_on_under_its_key_until_it_is_done",
 )
 def every_start_is_charged_anew(original):
-    return lambda self, tables, line, asked, again: None
+    return lambda self, entry, cost, again: "new"
 
 
 @mutant(
@@ -63,67 +64,67 @@ def any_file_is_the_output(original):
 
 
 @mutant(
-    "epsworth.release.ledger_terms.amount_above",
+    "epsworth.release.ledger.costs.amount_above",
     claim="amounts in the ledger are rounded up, and caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def amounts_rounded_down(original):
-    from epsworth.release.ledger_terms import ONE
+    from epsworth.release.ledger.costs import ONE
 
     return lambda name, value: math.floor(Fraction(value) * ONE)
 
 
 @mutant(
-    "epsworth.release.ledger_terms.amount_below",
+    "epsworth.release.ledger.costs.amount_below",
     claim="amounts in the ledger are rounded up, and caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def caps_rounded_up(original):
-    from epsworth.release.ledger_terms import ONE
+    from epsworth.release.ledger.costs import ONE
 
     return lambda name, value: math.ceil(Fraction(str(value)) * ONE)
 
 
 @mutant(
-    "epsworth.release.ledger_prices.Price.checked",
+    "epsworth.release.ledger.costs.CapCheck.add",
     claim="no run is charged that would take a person, or everybody, beyond a cap",
     test=f"{STORE}::test_units_that_would_exceed_are_counted_and_not_named",
 )
 def runs_of_before_forgotten(original):
-    return lambda self, settled, alike, files, folder: original(self, settled, alike, [], folder)
+    return lambda self, sums, rows=None: original(
+        self, sums if rows is None else rows[:, None] * np.array(self.cost.price, np.uint64), rows
+    )
 
 
 @mutant(
-    "epsworth.release.ledger_prices.everybody",
+    "epsworth.release.ledger.costs.RunCost.of_everybody",
     claim="no run is charged that would take a person, or everybody, beyond a cap",
     test=f"{CHARGES}::test_without_a_unit_everybody_is_charged_for_every_row",
 )
 def everybody_has_one_row(original):
-    return lambda before, price: original(before, dataclasses.replace(price, most=1))
+    return lambda self: original(dataclasses.replace(self, most=1))
 
 
 @mutant(
-    "epsworth.release.ledger_prices.agreed",
+    "epsworth.release.ledger.costs.LedgerConfig.agreed",
     claim="a ledger's caps stay what they were first stated as",
     test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
 )
 def caps_can_be_raised(original):
-    from epsworth.release.ledger_tables import Settled
-
-    return lambda settled, terms, units: original(Settled(), terms, units)
+    return lambda self, request: original(type(self)(), request)
 
 
 @mutant(
-    "epsworth.release.unit_files.Charges.lost",
+    "epsworth.release.ledger.people.RowCounts.sorted",
     claim="a person is charged for each of its rows, in whatever order, file and format they come",
     test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
 )
 def rows_of_a_person_count_once(original):
-    return lambda self, asked: original(dataclasses.replace(self, rows=None), asked)
+    return lambda self: (original(self)[0], original(self)[1] ** 0)
 
 
 @mutant(
-    "epsworth.release.ids.refusal",
+    "epsworth.release.ledger.ids.refusal",
     claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
     test="tests/release/test_units.py::test_one_unit_has_no_second_spelling",
 )
@@ -132,7 +133,7 @@ def other_spellings_are_other_people(original):
 
 
 @mutant(
-    "epsworth.release.ids.BLANK",
+    "epsworth.release.ledger.ids.BLANK",
     claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
     test="tests/release/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
@@ -150,34 +151,25 @@ def any_text_is_a_person(original):
 
 
 @mutant(
-    "epsworth.release.ledger_folder.LedgerFolder._tidy",
-    claim="a ledger's database, key and files of units that do not belong together are refused",
-    test=f"{STORE}::test_files_that_do_not_belong_together_are_refused",
-)
-def files_without_a_look_at_whose_they_are(original):
-    return lambda self, tables: None
-
-
-@mutant(
-    "epsworth.release.ledger_tables.Tables.key_check",
-    claim="a ledger's database, key and files of units that do not belong together are refused",
+    "epsworth.release.ledger.store._check_of",
+    claim="a ledger's database and key that do not belong together are refused",
     test=f"{STORE}::test_files_that_do_not_belong_together_are_refused",
 )
 def any_key_opens(original):
-    return lambda self: None
+    return lambda key: bytes(32)
 
 
 @mutant(
-    "epsworth.release.ledger_folder.LedgerFolder._check_whole",
-    claim="a ledger's database, key and files of units that do not belong together are refused",
+    "epsworth.release.ledger.store.Store._check_whole",
+    claim="a ledger's database and key that do not belong together are refused",
     test=f"{STORE}::test_what_was_lost_or_altered_is_refused[ledger.sqlite3 cut]",
 )
 def databases_without_their_end(original):
-    return lambda self, connection: None
+    return lambda self, database: None
 
 
 @mutant(
-    "epsworth.release.ledger_tables.Line.linked",
+    "epsworth.release.ledger.store.LedgerEntry.linked",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
     test=f"{STORE}::test_a_head_notices_what_the_owner_edits",
 )
@@ -186,7 +178,7 @@ def heads_of_names_alone(original):
 
 
 @mutant(
-    "epsworth.release.ledger_tables.Line.linked",
+    "epsworth.release.ledger.store.LedgerEntry.linked",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
     test=f"{STORE}::test_a_head_notices_an_older_copy_and_another_past",
 )
@@ -195,34 +187,25 @@ def heads_that_forget_the_name_of_a_run(original):
 
 
 @mutant(
-    "epsworth.release.unit_files.UnitFile.read",
+    "epsworth.release.ledger.people.everyone",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
-    test=f"{STORE}::test_units_that_were_overwritten_are_noticed_by_the_check_of_a_head",
+    test=f"{STORE}::test_sums_that_were_overwritten_are_noticed_by_the_check_of_a_head",
 )
-def units_taken_as_they_are(original):
-    return lambda self, folder, few=None: original(self, folder, 0 if few is None else few)
+def sums_taken_as_they_are(original):
+    return lambda database: iter([np.array([[10**12, 0]], np.uint64)])  # what the runs of the test add up to
 
 
 @mutant(
-    "epsworth.release.ledger_tables.Tables.newest",
-    claim="one more run reads none of those before it, and of their units a few files",
+    "epsworth.release.ledger.store.Tables.newest",
+    claim="one more run reads none of those before it but those of the same records",
     test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
 )
 def the_newest_of_all_that_are_read(original):
-    return lambda self, *condition: (list(self.lines()), original(self, *condition))[1]
+    return lambda self: (self.entries(), original(self))[1]
 
 
 @mutant(
-    "epsworth.release.unit_levels._put_together",
-    claim="one more run reads none of those before it, and of their units a few files",
-    test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
-)
-def files_that_are_never_put_together(original):
-    return lambda files: ([], 0)
-
-
-@mutant(
-    "epsworth.release.ledger_folder.LedgerFolder.check_apart",
+    "epsworth.release.ledger.store.Store.check_apart",
     claim="no output takes a name of the ledger's in its folder",
     test=f"{STORE}::test_no_output_has_a_name_of_the_ledgers_in_its_folder",
 )

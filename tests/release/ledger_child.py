@@ -14,28 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Identity, Terms
-from epsworth.release.units import UnitCounts
+from epsworth.release.ledger import ChargeRequest, Identity, Ledger, RowCounts
 
-WATCHED = ("ledger.py", "ledger_folder.py", "ledger_tables.py", "ledger_prices.py", "unit_files.py")
+WATCHED = ("ledger.py", "store.py", "costs.py", "people.py")
 
 
 def release(folder: Path, name: str, *, cap: str | None = None) -> str:
     """Charge a run of units 0 to 4, "draw" its output from its key, and end it."""
-    ledger, counts = Ledger(folder / "ledger"), UnitCounts()
+    ledger, counts = Ledger(folder / "ledger"), RowCounts()
     counts.add(ledger.hashes(np.array([0, 1, 2, 3, 4, 4])))
     digest = hashlib.blake2b(name.encode(), key=ledger.digest_key, digest_size=32).digest()
-    terms = Terms("policy", Fraction(1), Fraction(0), rows=6, unit="id", cap=cap)
+    terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=6, unit="id", cap=cap)
     run = ledger.begin(terms, Identity("policy 1", digest, name), counts)
     if run.state == "done":
         return run.state
     output, part = folder / name, folder / f"{name}.{os.getpid()}.part"
     part.write_bytes(hashlib.blake2b(digest, key=run.key).digest())
     sha256 = hashlib.sha256(part.read_bytes()).hexdigest()
-    ledger.seal(run, sha256)
-    os.replace(part, output)
-    assert ledger.done(run)
+    assert ledger.finish(run, sha256, lambda: os.replace(part, output))
     return run.state
 
 
@@ -89,8 +85,7 @@ def killed_before(folder: Path, line: int) -> str:
         "everybody is charged": ledger.spent(range(6)) == [1, 1, 1, 1, 2, 0],
         "whole": len(output) == 64 and all(part.read_bytes() in (output, b"") for part in folder.glob("out.*.part")),
         "no key": keys == 0,
-        "nothing is left": [name[-4:] for name in names if ".u64" in name] == [".u64"]
-        and not any(n[0] == "." for n in names),
+        "nothing is left": not any(name[0] == "." for name in names),
     }
     return ", ".join(f"not {what}" for what, holds in found.items() if not holds)
 

@@ -18,6 +18,7 @@ from epsworth.client.kernels import exp_below
 from epsworth.files import OutputError
 from epsworth.mechanisms.table import KERNELS
 from epsworth.release import Ledger, Policy, perturb_file, streams
+from epsworth.release.ledger.store import Tables
 from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of
 
@@ -142,6 +143,20 @@ def test_the_same_run_asked_again_is_done(table):
     perturb_file(POLICY, table, out, unit="id", again=True)
     assert out.read_bytes() != released
     assert len(Ledger().runs()) == 2
+
+
+def test_a_run_that_is_stopped_behind_its_move_goes_on_to_the_same_bytes(table, monkeypatch):
+    out = table.with_name("out.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "finish", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            perturb_file(POLICY, table, out, unit="id")
+    released = out.read_bytes()
+    assert [run.state for run in Ledger().runs()] == ["charged"]
+    perturb_file(POLICY, table, out, unit="id")
+    assert (out.read_bytes(), hidden(table.parent)) == (released, [])
+    assert [run.state for run in Ledger().runs()] == ["done"]
+    assert float(Ledger().spent([7])[0]) == pytest.approx(2)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), RuntimeError])
@@ -339,10 +354,8 @@ def test_a_ledger_without_a_name_is_none(table, many, monkeypatch):
 def test_an_output_is_no_file_of_the_ledgers(table):
     folder = table.parent
     perturb_file(POLICY, table, folder / "out.csv", unit="id", ledger=folder / "kept")
-    (units,) = (folder / "kept").glob("*.u64")
-    (folder / "link.csv").symlink_to(units)
-    before = units.read_bytes()
+    (folder / "link.csv").symlink_to(folder / "kept" / "units.key.csv")
     with pytest.raises(OutputError, match="the output would take the place of a file of the ledger"):
         perturb_file(POLICY, table, folder / "link.csv", unit="id", ledger=folder / "kept", again=True)
-    assert units.read_bytes() == before
+    assert not (folder / "kept" / "units.key.csv").exists()
     assert len(Ledger(folder / "kept").runs()) == 1

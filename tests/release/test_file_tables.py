@@ -24,6 +24,7 @@ from epsworth import csv_grammar, csv_text, lines
 from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Pass, Policy, Rule, batches
 from epsworth.release.file_tables import file_table
+from epsworth.release.ledger.ids import hashes
 from epsworth.release.tables import Perturbation
 from epsworth.values import NUMBER
 
@@ -344,7 +345,7 @@ def test_units_are_counted_part_by_part(kind, unit, tmp_path, monkeypatch):
     {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](source)
     file_table(kind, Perturbation(POLICY), source, unit).seen(counted.append)
     assert len(counted) > 2
-    assert all(isinstance(units, np.ndarray) and units.dtype == np.int64 for units in counted)
+    assert all(np.asarray(ids).dtype == np.int64 for ids in counted)
     assert np.concatenate(counted).tolist() == frame[unit].to_list()
 
 
@@ -361,9 +362,9 @@ def test_units_may_be_texts(kind, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is missing"),
+        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is empty"),
         ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the unit is missing"),
-        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit begins or ends with a blank"),
+        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit is padded by blanks"),
         ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: .* missing"),
@@ -381,7 +382,13 @@ def test_units_that_are_refused(kind, content, message, release):
         pl.DataFrame(content).write_parquet(held)
         content = held.getvalue()
     with pytest.raises(ValueError, match=message):
-        release(content, kind, policy=replace(POLICY, passing=Pass((), ("id",))), unit="id", count=lambda units: None)
+        release(
+            content,
+            kind,
+            policy=replace(POLICY, passing=Pass((), ("id",))),
+            unit="id",
+            count=lambda ids: hashes(ids, bytes(32)),
+        )
 
 
 # ---- columns that are dropped, or must not be there

@@ -10,17 +10,15 @@ from fractions import Fraction
 
 import pytest
 
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Identity, Terms
-from epsworth.release.units import UnitCounts
+from epsworth.release.ledger import ChargeRequest, Identity, Ledger, RowCounts
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ledger, counts = Ledger(tmp_path / "kept"), UnitCounts()
+    ledger, counts = Ledger(tmp_path / "kept"), RowCounts()
     counts.add(ledger.hashes([7, "Ann", "Ann"]))
-    terms = Terms("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, unit="id", cap=Decimal(2))
+    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, unit="id", cap=Decimal(2))
     ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
     return tmp_path
 
@@ -50,7 +48,7 @@ def test_runs_are_listed(cli, folder, monkeypatch):
 
 def begin(folder, number):
     ledger = Ledger(folder)
-    terms = Terms("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=1)
+    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=1)
     ledger.begin(terms, Identity("policy 1", bytes([number]) * 32, "out.csv"))
 
 

@@ -22,6 +22,7 @@ from epsworth import Domain, Policy, perturb_files
 from epsworth.release import file_tasks
 from epsworth.release.file_tasks import Secret, attempt, file_key
 from epsworth.release.ledger import Ledger
+from epsworth.release.ledger.store import Tables
 from epsworth.release.maps import chosen
 from epsworth.release.released_folder import Folder
 
@@ -178,6 +179,21 @@ def test_a_run_that_is_stopped_goes_on_and_what_is_whole_stays(place, after):
     assert before.items() <= found.items()
     assert ages == {name: (place / "out" / name).stat().st_mtime_ns for name in before}
     assert len(Ledger(place / "ledger").runs()) == 1
+
+
+def test_a_run_that_is_stopped_behind_its_manifest_goes_on(place, monkeypatch):
+    """The manifest has its name, and the run is not done."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "finish", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            release(place)
+    before = outputs(place / "out")
+    assert "_manifest.json" in before
+    assert [run.state for run in Ledger(place / "ledger").runs()] == ["charged"]
+    release(place)
+    check_whole(place)
+    assert outputs(place / "out") == before
+    assert [run.state for run in Ledger(place / "ledger").runs()] == ["done"]
 
 
 @pytest.mark.slow
@@ -470,7 +486,7 @@ def test_tasks_and_results_show_no_key_and_no_value(place, monkeypatch):
     for task in kept:
         content = pickle.dumps(attempt(task))
         assert RAW.encode() not in content
-        key = getattr(task, "unit_key", None) or task.key
+        key = getattr(task, "id_key", None) or task.key
         for secret in (key, task.source.digest_key):
             assert len(secret.bytes) == 32
             for shown in (repr(task), str(task), content):
@@ -735,7 +751,7 @@ def test_a_cluster_whose_workers_are_killed_releases_once_and_logs_no_secret(pla
     (place / "large").rename(place / "parts")
     watch.check(check_whole(place))
     assert len(Ledger(place / "ledger").runs()) == 1
-    secrets = [task.source.digest_key for task in kept] + [getattr(task, "unit_key", None) or task.key for task in kept]
+    secrets = [task.source.digest_key for task in kept] + [getattr(task, "id_key", None) or task.key for task in kept]
     for secret in secrets:
         assert secret.bytes.hex() not in logs
         assert repr(secret.bytes)[2:-1] not in logs

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import epsworth as ew
 from epsworth import lines
 from epsworth.release import Ledger, perturb_file, perturb_files, streams
-from epsworth.release.units import UnitCounts, hashes
+from epsworth.release.ledger.ids import hashes
+from epsworth.release.ledger.people import RowCounts
 
 POLICY = ew.Policy.of("pm", 2, ew.Domain.of({"age": (0, 100)}), bits=4, passing=["id", "visit"])
 ROWS = [(f"p{i * i % 7}", i, i % 100) for i in range(60)]
@@ -48,7 +49,7 @@ def visits(path: Path) -> list[int]:
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 5))
 def test_the_first_rows_of_each_are_kept_in_any_parts(ids, most):
-    counts = UnitCounts(most=most)
+    counts = RowCounts(most=most)
     for at in range(0, len(ids), 7):
         counts.add(hashes(ids[at : at + 7], KEY))
     kept = counts.kept()
@@ -81,7 +82,7 @@ def test_processes_draw_the_same_rows(tmp_path, monkeypatch):
 def test_a_stopped_run_goes_on_and_one_of_another_number_is_another_run(tmp_path, monkeypatch):
     source, out = written(tmp_path / "in.csv"), tmp_path / "out.csv"
     with monkeypatch.context() as patch:
-        patch.setattr(streams, "bring_about", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(streams, "execute_run", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             perturb_file(POLICY, source, out, unit="id", max_rows_per_person=2)
     for other in (3, None):

@@ -12,9 +12,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from epsworth.release import units
-from epsworth.release.ids import refusal
-from epsworth.release.units import IdError, UnitCounts, hashes
+from epsworth.release.ledger.ids import IdError, hashes, refusal
+from epsworth.release.ledger.people import RowCounts
 
 KEY = bytes(range(32))
 REFERENCE = [  # written by an independent implementation
@@ -25,18 +24,12 @@ REFERENCE = [  # written by an independent implementation
     ("c5338aebdc8c3b678358f3d8935a75e844a88c9bf5ba0162c8dbd2f4e2f0bd83", "007", 64773751047587228),
     ("cf2184c78f346df30e7bde5d918d33f081697cd05b6a5800898a9fc99c547599", "x" * 40, 16416451440692011126),
 ]
-EMPTY = "2291d8cdc310411e7ec27378a661c935187c07e4d5636e9bc3c400b27244b8cd", 6800022986483989263
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), REFERENCE, ids=lambda value: str(value)[:8])
 def test_hashes_are_those_of_the_reference(key, value, expected):
     assert hashes([value], bytes.fromhex(key)).tolist() == [expected]
     assert hashes([3, value, "x"], bytes.fromhex(key))[1] == expected
-
-
-def test_the_empty_text_has_the_reference_encoding():
-    found = units._mac(units._blocks(np.zeros((1, 0), np.uint8)), bytes.fromhex(EMPTY[0]))
-    assert found.tolist() == [EMPTY[1]]
 
 
 def misspelt(text: str) -> bool:
@@ -96,13 +89,16 @@ def test_arrays_of_any_width_are_integers(kind):
     assert hashes(values.astype(object), KEY).tolist() == hashes(values, KEY).tolist()
 
 
-def test_long_columns_are_hashed_as_short_ones(monkeypatch):
+def test_columns_of_many_lengths_are_hashed():
     numbers = np.arange(-50, 50)
-    words = [f"{'x' * (n % 7)}{n}" for n in range(100)]
-    whole = hashes(numbers, KEY).tolist(), hashes(words, KEY).tolist()
-    monkeypatch.setattr(units, "ROWS", 3)
-    assert (hashes(numbers, KEY).tolist(), hashes(words, KEY).tolist()) == whole
-    assert whole == (list(map(slowly, numbers.tolist())), list(map(slowly, words)))
+    words = [f"{'x' * (n % 40)}{n}" for n in range(100)]
+    assert hashes(numbers, KEY).tolist() == list(map(slowly, numbers.tolist()))
+    assert hashes(words, KEY).tolist() == list(map(slowly, words))
+
+
+def test_a_text_of_two_lines_is_not_two_names():
+    with pytest.raises(IdError, match=r"row 1 .* nobody sees"):
+        hashes(["Ann", "Bob\nCid"], KEY)
 
 
 @pytest.mark.parametrize(
@@ -110,17 +106,17 @@ def test_long_columns_are_hashed_as_short_ones(monkeypatch):
     [
         ([1, None], "row 1 .* missing"),
         ([1, 2, float("nan")], "row 2 .* missing"),
-        (["a", True], "row 1 .* bool"),
-        (["a", 1.0], "row 1 .* float"),
-        (np.array([1.0]), "row 0 .* float"),
-        (np.array([True]), "row 0 .* bool"),
+        (["a", True], "row 1 .* neither a whole number nor a text"),
+        (["a", 1.0], "row 1 .* neither a whole number nor a text"),
+        (np.array([1.0]), "row 0 .* neither a whole number nor a text"),
+        (np.array([True]), "row 0 .* neither a whole number nor a text"),
         (["secret", "secret "], "row 1 .* padded"),
         ([5, "\u00a0secret"], "row 1 .* padded"),
         (["secret", ""], "row 1 .* empty"),
         *((["secret", 7, word], "row 2 .* missing") for word in ("NA", "N/A", "NaN", "nan", "null")),
         ([7, "secret", "  "], "row 2 .* empty"),
-        (["secret", "secret\ud800"], "row 1 .* half a character"),
-        ([b"secret"], "row 0 .* bytes"),
+        (["secret", "secret\ud800"], "row 1 .* nobody sees"),
+        ([b"secret"], "row 0 .* neither a whole number nor a text"),
         ("secret", "one text"),
         (np.ones((2, 2), int), "2 dimensions"),
     ],
@@ -178,15 +174,13 @@ def test_a_short_key_is_refused():
         hashes([1], bytes(16))
 
 
-@given(parts=st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8), waiting=st.sampled_from([1, 7, 1 << 22]))
-@example(parts=[[1, 2], [3, 3, 3, 1]], waiting=1)
-def test_parts_are_counted_together(parts, waiting):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "WAITING", waiting)
-        counts = UnitCounts()
-        for part in parts:
-            counts.add(hashes(np.array(part, np.int64), KEY))
-        found, rows = counts.sorted()
+@given(parts=st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8))
+@example(parts=[[1, 2], [3, 3, 3, 1]])
+def test_parts_are_counted_together(parts):
+    counts = RowCounts()
+    for part in parts:
+        counts.add(hashes(np.array(part, np.int64), KEY))
+    found, rows = counts.sorted()
     expected = Counter(slowly(value) for part in parts for value in part)
     assert found.tolist() == sorted(expected)
     assert dict(zip(found.tolist(), rows.tolist(), strict=True)) == expected

@@ -102,11 +102,10 @@ def verify(
 def _opened(folder: str | None, json: str | None) -> Ledger:
     """Open a ledger that is there, as a question makes none; the answer does not take the place of its files."""
     from epsworth.release.folders import folder_named, state_folder
-    from epsworth.release.ledger import Ledger
-    from epsworth.release.ledger_folder import DATABASE, KEY
+    from epsworth.release.ledger import Ledger, is_ledger
 
     place = state_folder() if folder is None else folder_named("ledger", folder)
-    if not any((place / name).exists() for name in (DATABASE, KEY)):
+    if not is_ledger(place):
         raise ValueError(f"there is no ledger in {place}; name its folder by --ledger")
     kept = Ledger(place)
     if json not in (None, "-"):

@@ -1,6 +1,6 @@
 """What each person lost already, on the disk before a draw leaves; several workers share one file.
 
-People stand there by keyed hashes, and the key stays in the account's own folder (see `epsworth.release.keyed`): the
+People stand there by keyed hashes, and the key is that of the account's own ledger (see `epsworth.release.ledger`): the
 file tells nobody who they are.  What is kept are whole numbers of draws per policy, so sums are exact.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.gateway.settings import Settings
-from epsworth.release.keyed import account_key
+from epsworth.release.ledger import Ledger
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER, key BLOB);
@@ -59,7 +59,7 @@ class People:
         self.budget = None if settings.budget is None else Fraction(settings.budget)
         self.delta_budget = None if settings.delta_budget is None else Fraction(settings.delta_budget)
         self.cost = Fraction(settings.policy.total), Fraction(settings.policy.guarantee.delta)
-        self._key = account_key()
+        self._key = Ledger().subkey(b"epsworth-gateway")
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # for its owner's eyes; SQLite keeps that
             self._file = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)

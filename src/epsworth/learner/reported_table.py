@@ -13,12 +13,10 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Identity, Run, Terms
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run
+from epsworth.release.outputs import execute_run
 from epsworth.release.parts import PartWords
-from epsworth.release.runs import bring_about
 from epsworth.release.streams import check_most
-from epsworth.release.units import UnitCounts
 from epsworth.tables import column
 
 VERSION = 1  # of the way from words to reports
@@ -126,11 +124,11 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    units, most = None, check_most(most)
+    counts, most = None, check_most(most)
     if unit is not None:
-        units = UnitCounts(most=most)
-        units.add(store.hashes(column(table, unit).to_list()))
-        table = table if (kept := units.kept()) is None else table.filter(kept.tolist())
+        counts = RowCounts(most=most)
+        counts.add(store.hashes(column(table, unit).to_list()))
+        table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
     users = config.admitted(columns(config, table), column(table, target))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     if sep != ",":
@@ -139,25 +137,27 @@ def reported(
         content["first rows"] = [unit, most]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    terms = _terms(config, rows, unit, cap, most, again)
-    run = store.begin(terms, identity, units)
+    request = _request(config, rows, unit, cap, most, again)
+    run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
         assert run.key is not None  # only of a run that is done
         words = PartWords(run.key, identity.policy)
         draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
 
-    bring_about(store, run, terms, path, write)
+    execute_run(store, run, request, path, write)
     return Reported(rows, run)
 
 
-def _terms(config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool) -> Terms:
+def _request(
+    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool
+) -> ChargeRequest:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
     epsilon = (
         config.config if isinstance(config, Step) else config
     ).budget  # of which the guarantee is the float above
     before = "before, and a record answers one round of a table: give other people's"
-    return Terms(
+    return ChargeRequest(
         config.session,
         epsilon,
         Fraction(0),
@@ -175,8 +175,5 @@ def _terms(config: Asked, rows: int, unit: str | None, cap: Amount | None, most:
 
 def _digest(path: Path, store: Ledger) -> bytes:
     """Return a keyed hash of a file: without the ledger's key nobody can try out what it held."""
-    found = hashlib.blake2b(key=store.digest_key, digest_size=32)
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            found.update(block)
-    return found.digest()
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(key=store.digest_key, digest_size=32)).digest()

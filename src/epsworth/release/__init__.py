@@ -7,10 +7,9 @@
 ``tables``       `perturb`: tables in memory
 ``file_tables``  tables in files, in parts that are read twice; ``csv_table``, ``json_table``,
              ``parquet_table``
-``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``runs``, ``outputs``: whole or absent
+``streams``  `perturb_file`: checked, charged, drawn; ``parts``: words of a part; ``outputs``: whole or absent
 ``many_files``  `perturb_files`: many files as one run; ``maps``: where; ``file_tasks``, ``released_folder``
-``ledger``   `Ledger`: what each person lost; ``ids``: who has which name, ``units``: its keyed hash;
-             ``unit_files``, ``unit_levels``, ``ledger_tables``: on disk
+``ledger``   `Ledger`: what each person lost, and which runs there were; ``dry_runs``: what a run would charge
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``audit``    a policy proved again from its integers
 ``black_box``    any sampler refuted by its draws; ``replays``: seeds and forks; ``drawn``: its outputs

@@ -10,8 +10,8 @@ from epsworth.lines import HEADER, count_lines, too_long
 from epsworth.release.columns import Indices
 from epsworth.release.csv_field import CsvField
 from epsworth.release.file_tables import Records, TextTable
+from epsworth.release.ledger.ids import Ids, check_id_column
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Units, check_unit, units_of_texts
 
 if TYPE_CHECKING:
     from epsworth.mechanisms.words import WordSource
@@ -28,7 +28,7 @@ class CsvTable(TextTable):
             raise too_long(1, HEADER)
         header = csv_grammar.header(line, sep=self.sep)
         self.perturbation.check_names(header.names)
-        check_unit(self.unit, header.names)
+        check_id_column(self.unit, header.names)
         records = CsvRecords(self.perturbation, header, self.unit, self.sep)
         return line, records.with_separators(header.line(records.kept)), tuple(header.names), records
 
@@ -70,7 +70,7 @@ class CsvRecords(Records):
         """Count line ends; the last may be missing."""
         return count_lines(part) + (not part.endswith(b"\n"))
 
-    def check(self, part: bytes, first: int) -> Units | None:
+    def check(self, part: bytes, first: int) -> Ids | None:
         """Check the grammar and every value."""
         gated, table = self._read(part, first, self.looked_at)
         if gated.quoted:
@@ -78,7 +78,9 @@ class CsvRecords(Records):
         self._inputs(table, first)
         if self.unit is None:
             return None
-        return units_of_texts(table.column(self.positions[self.unit]), self.unit, first)
+        ids = table.column(self.positions[self.unit])
+        numbers = ids.whole_numbers()
+        return list(ids.tell()) if numbers is None else numbers
 
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
         """Draw and write."""

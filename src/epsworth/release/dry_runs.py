@@ -13,9 +13,8 @@ from epsworth.files import check_name, check_readable, check_writable
 from epsworth.release.file_tables import Seen, file_table, with_sep
 from epsworth.release.file_tasks import Secret
 from epsworth.release.folders import folder_named, state_folder
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_folder import DATABASE, KEY
-from epsworth.release.ledger_terms import Amount, Identity, State, Terms
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, is_ledger
+from epsworth.release.ledger.costs import State
 from epsworth.release.many_files import check_limit, digests_of
 from epsworth.release.outputs import STANDARD, is_there
 from epsworth.release.parts import derivation
@@ -28,10 +27,9 @@ from epsworth.release.streams import (
     check_most,
     first_rows,
     kind_of_ends,
-    terms_of,
+    request_of,
 )  # fmt: skip
 from epsworth.release.tables import Perturbation
-from epsworth.release.units import UnitCounts
 from epsworth.results import Result
 from epsworth.rounding import float_above, show_up
 
@@ -162,30 +160,31 @@ def dry_run(
     """
     told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
     most = check_most(max_rows_per_person)
-    counts = None if unit is None else UnitCounts(most=most)
+    counts = None if unit is None else RowCounts(most=most)
     with _looked_into(place) as store:
         seen, identity, output = _seen(policy, source, destination, kind, sep, unit, store, counts, told)
         rows = sum(one.released for one in seen)
-        terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
-        state = store.preview(terms, identity, counts)
-        if state == "done" and not is_there(output, _hash(store, identity, unit)):
-            raise store.repeated(terms, 1)
-    return _told(policy, seen, terms, counts, place, state)
+        request = request_of(policy, rows, unit, cap, delta_cap, most, again=again)
+        state = store.preview(request, identity, counts)
+        known = store.find(identity, unit)
+        if state == "done" and not is_there(output, None if known is None else known.sha256):
+            raise store.repeated(request, 1)
+    return _told(policy, seen, request, counts, place, state)
 
 
 def _told(
-    policy: Policy, seen: list[Seen], terms: Terms, counts: UnitCounts | None, place: Path, state: State
+    policy: Policy, seen: list[Seen], request: ChargeRequest, counts: RowCounts | None, place: Path, state: State
 ) -> DryRun:
     """Return the facts of a run."""
     names = tuple(dict.fromkeys(name for one in seen for name in one.columns))
     passing, promise = policy.passing, policy.guarantee
-    stated = terms.rows if terms.most is None else terms.most
+    stated = request.rows if request.most is None else request.most
     people, most = (None, stated) if counts is None else (len(of := counts.sorted()[1]), int(of.max(initial=0)))
     return DryRun(
-        terms.rows, policy.names,
+        request.rows, policy.names,
         tuple(name for name in names or passing.columns if name in passing.columns),
         tuple(name for name in names or passing.drop if name in passing.drop),
-        promise.epsilon, promise.delta, promise.notion, terms.unit, people, most,
+        promise.epsilon, promise.delta, promise.notion, request.unit, people, most,
         float_above(Fraction(promise.epsilon) * most), str(place), state,
         sum(one.rows - one.released for one in seen),
     )  # fmt: skip
@@ -195,18 +194,14 @@ def _told(
 def _looked_into(place: Path) -> Iterator[Ledger]:
     """Yield the ledger; where there is none yet, an empty one that is thrown away."""
     with ExitStack() as stack:
-        there = any((place / name).exists() for name in (DATABASE, KEY))
-        yield Ledger(place if there else stack.enter_context(tempfile.TemporaryDirectory(prefix="epsworth-")))
-
-
-def _hash(store: Ledger, identity: Identity, unit: str | None) -> str | None:
-    charged = store.find(identity, unit)
-    return None if charged is None else charged.sha256
+        if not is_ledger(place):
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epsworth-")))
+        yield Ledger(place)
 
 
 def _seen(
     policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, unit: str | None,
-    store: Ledger, counts: UnitCounts | None, told: Progress,
+    store: Ledger, counts: RowCounts | None, told: Progress,
 ) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
     """Read what is there; return it, what makes the run the same, and where its last output would lie."""
     most = None if counts is None else counts.most

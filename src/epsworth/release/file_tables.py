@@ -22,8 +22,8 @@ from epsworth import csv_grammar
 from epsworth.arrays import Bools
 from epsworth.lines import parts
 from epsworth.refusals import alone
+from epsworth.release.ledger.ids import Count, Ids, count_ids
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Count, Units, count_units
 
 if TYPE_CHECKING:
     from epsworth.mechanisms.words import WordSource
@@ -157,7 +157,7 @@ class Records(ABC):
         return io.BytesIO(part).readlines()
 
     @abstractmethod
-    def check(self, part: bytes, first: int) -> Units | None:
+    def check(self, part: bytes, first: int) -> Ids | None:
         """Refuse a part that could not be released; return its units, if there are any."""
 
     @abstractmethod
@@ -182,7 +182,7 @@ class TextTable(FileTable):
             for part in parts(stream, header.count(b"\n") + 1):
                 units = records.check(part, rows)
                 if count is not None and units is not None and self.unit is not None:
-                    count_units(count, units, self.unit, rows)
+                    count_ids(count, units, self.unit, rows)
                 digests.append(self.digest(part))
                 rows, read = rows + records.rows(part), read + len(part)
                 if progress is not None:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from epsworth.files import check_readable
 from epsworth.release.file_tables import FileTable, Seen, file_table, keyed
+from epsworth.release.ledger import RowCounts
+from epsworth.release.ledger.ids import Hashes, hashes
 from epsworth.release.outputs import appear, hash_of, hidden, is_there, on_disk
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
 from epsworth.release.tables import Perturbation
-from epsworth.release.units import Hashes, UnitCounts, hashes
 from epsworth.release.withheld import is_ours
 
 PERSON = b"epsworth-file"
@@ -52,11 +53,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Found:
-    """What the first reading of a file found: keyed digests and hashes of units, and their rows (None: one each)."""
+    """What the first reading of a file found: keyed digests and hashes of ids, and their rows (None: one each)."""
 
     index: int
     seen: Seen = field(repr=False)
-    units: Hashes | None = field(default=None, repr=False)
+    people: Hashes | None = field(default=None, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
 
 
@@ -104,17 +105,17 @@ class Reading:
     """The first reading: check, digest, count; nothing is drawn."""
 
     source: Source
-    unit_key: Secret | None
+    id_key: Secret | None
 
     def run(self) -> Found:
         """Read the file once."""
-        if self.unit_key is None:
+        if self.id_key is None:
             return Found(self.source.index, self.source.table().seen())
-        counts, key = UnitCounts(), self.unit_key.bytes
+        counts, key = RowCounts(), self.id_key.bytes
         seen = self.source.table().seen(lambda ids: counts.add(hashes(ids, key)))
-        units, rows = counts.sorted()
-        several = None if len(units) == counts.rows else rows.astype(np.int64)
-        return Found(self.source.index, seen, units, several)
+        people, rows = counts.sorted()
+        several = None if len(people) == counts.rows else rows.astype(np.int64)
+        return Found(self.source.index, seen, people, several)
 
 
 @dataclass(frozen=True)

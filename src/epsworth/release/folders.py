@@ -34,13 +34,6 @@ def folder_named(what: str, path: object) -> Path:
     return check_name(what, file_named(path))
 
 
-def check_plain(path: Path) -> Path:
-    """Return the path of a plain file: a pipe would be waited for without end, within the lock."""
-    if not path.is_file():
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
-    return path
-
-
 def to_disk(folder: Path) -> None:
     """Wait until the names in a folder are on the disk, where the system lets folders be opened."""
     if hasattr(os, "O_DIRECTORY"):

@@ -24,8 +24,8 @@ from epsworth.lines import count_lines
 from epsworth.release import json_lines
 from epsworth.release.columns import Column, Indices
 from epsworth.release.file_tables import Records, TextTable
+from epsworth.release.ledger.ids import Ids
 from epsworth.release.tables import Perturbation, Replaced
-from epsworth.release.unit_columns import Units, units_of_values
 from epsworth.values import number
 
 if TYPE_CHECKING:
@@ -86,14 +86,13 @@ class JsonRecords(Records):
         white = json_lines.WHITE.encode()
         return [line for line in super().lines(part) if line.strip(white)]
 
-    def check(self, part: bytes, first: int) -> Units | None:
+    def check(self, part: bytes, first: int) -> Ids | None:
         """Read every object and every value."""
         found = self._found(part, first)
         self._inputs(found, first)
         if self.unit is None:
             return None
-        values = json_lines.decode_values(found.texts[self.unit])
-        return units_of_values([v if isinstance(v, (str, int)) else _gap(v) for v in values], self.unit, first)
+        return list(json_lines.decode_values(found.texts[self.unit]))
 
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
         """Draw and write."""
@@ -196,11 +195,6 @@ def _members(line: str, row: int) -> list[json_lines.Member]:
         return json_lines.members(line)
     except (ValueError, RecursionError):
         raise _not_json(row) from None
-
-
-def _gap(value: Any) -> Any:
-    """Return what stands for a value that is no unit: none stays none."""
-    return None if value is None else 0.5
 
 
 def _not_json(row: int) -> ValueError:

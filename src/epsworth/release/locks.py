@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # nor waits for a pipe
 
@@ -48,40 +43,4 @@ else:
     def let_go(handle: int) -> None:
         """Unlock and close: a process forked meanwhile may have a copy of the handle."""
         fcntl.flock(handle, fcntl.LOCK_UN)
-        os.close(handle)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the file ``path`` alone, waiting for whoever holds it; it is made for that, and removed afterwards.
-
-    What stands there and is no plain file raises `OSError`: it would be waited for without end.
-    """
-    handle = _held(path)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            path.unlink()  # while it is held: whoever waits for it finds another file under its name, or none
-        let_go(handle)
-
-
-def _held(path: Path) -> int:
-    while True:
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666)  # network file systems lock no other
-        except PermissionError:  # another account's
-            handle = os.open(path, os.O_RDONLY | NO_LINKS)
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise OSError(errno.EINVAL, f"{path.name} is no plain file", str(path))
-            hold(handle, wait=True)
-            mine, named = os.fstat(handle), os.stat(path)
-            if (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(handle)
-            raise
         os.close(handle)

@@ -28,15 +28,14 @@ from epsworth.release.file_tasks import (
     file_key,
 )
 from epsworth.release.given import Given, as_policy
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Charged, Identity, Run, Terms, check_caps
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps
+from epsworth.release.ledger.store import LedgerEntry
 from epsworth.release.maps import Map, chosen
+from epsworth.release.outputs import execute_run
 from epsworth.release.parts import derivation
 from epsworth.release.receipt import Receipt
 from epsworth.release.released_folder import Folder, check_apart, inputs
-from epsworth.release.runs import bring_about
-from epsworth.release.streams import ENDINGS, READING, Format, Progress, check_most, receipt_of, terms_of
-from epsworth.release.units import UnitCounts
+from epsworth.release.streams import ENDINGS, READING, Format, Progress, check_most, receipt_of, request_of
 
 
 def perturb_files(
@@ -134,20 +133,20 @@ def perturb_files(
     digest_key = Secret(store.digest_key)
     files = [Source(index, path, form, policy, unit, digest_key) for index, path in enumerate(given.paths)]
     with chosen(workers, cluster, map) as spread:
-        counts = None if unit is None else UnitCounts()
+        counts = None if unit is None else RowCounts()
         seen = _first_reading(spread, files, counts, store, told)
         digests, whole = digests_of(digest_key, given.names, seen)
         identity = Identity(derivation(policy, form), whole, str(place.path))
         rows = sum(one.rows for one in seen)
-        terms = terms_of(policy, rows, unit, cap, delta_cap, most, again=again)
+        request = request_of(policy, rows, unit, cap, delta_cap, most, again=again)
         name = store.digest(repr((identity, unit)).encode()).hex()
         with place.claimed(name, lambda: _known(store, identity, unit, again=again)):
-            run = store.begin(terms, identity, counts)
+            run = store.begin(request, identity, counts)
             if run.state == "done" and not place.manifest.is_file():
-                raise store.repeated(terms, 1 + run.times_before)
+                raise store.repeated(request, 1 + run.times_before)
             columns = tuple(dict.fromkeys(name for one in seen for name in one.columns))
-            receipt = receipt_of(policy, columns, run, terms, counts)
-            release = _Release(store, run, terms, place, identity, receipt)
+            receipt = receipt_of(policy, columns, run, request, counts)
+            release = _Release(store, run, request, place, identity, receipt)
             release.finish(spread, files, seen, digests, told)
     told(1.0)
     return release.receipt
@@ -169,7 +168,7 @@ class _Release:
 
     store: Ledger
     run: Run
-    terms: Terms
+    request: ChargeRequest
     place: Folder
     identity: Identity
     receipt: Receipt
@@ -184,7 +183,7 @@ class _Release:
             written = self._second_reading(spread, self._tasks(files, seen, digests, mark), told)
         finally:
             self.place.sweep(mark)
-        bring_about(self.store, self.run, self.terms, self.place.manifest, lambda path: self._manifest(path, written))
+        execute_run(self.store, self.run, self.request, self.place.manifest, lambda path: self._manifest(path, written))
         self.place.sweep(name)
         self.place.forget(self.run)
 
@@ -227,9 +226,9 @@ class _Release:
 
 
 def _first_reading(
-    spread: Map, files: list[Source], counts: UnitCounts | None, store: Ledger, told: Progress
+    spread: Map, files: list[Source], counts: RowCounts | None, store: Ledger, told: Progress
 ) -> list[Seen]:
-    """Return what was seen in every file, and count the units of all; the first failure ends it."""
+    """Return what was seen in every file, and count the people of all; the first failure ends it."""
     key = None if counts is None else Secret(store.key)
     seen: dict[int, Seen] = {}
     for found in _results(spread, [Reading(file, key) for file in files], Found):
@@ -237,8 +236,8 @@ def _first_reading(
             raise ValueError(f"{found.sentence} (nothing was charged)")
         assert isinstance(found, Found)
         seen[found.index] = found.seen
-        if counts is not None and found.units is not None:
-            counts.add(found.units if found.counts is None else np.repeat(found.units, found.counts))
+        if counts is not None and found.people is not None:
+            counts.add(found.people if found.counts is None else np.repeat(found.people, found.counts))
         told(READING * len(seen) / len(files))
     return [seen[file.index] for file in files]
 
@@ -280,7 +279,7 @@ def _digest(key: Secret, *contents: bytes) -> bytes:
     return keyed(key.bytes, b"".join(part for pair in zip(lengths, contents, strict=True) for part in pair))
 
 
-def _known(store: Ledger, identity: Identity, unit: str | None, *, again: bool) -> Charged | None:
+def _known(store: Ledger, identity: Identity, unit: str | None, *, again: bool) -> LedgerEntry | None:
     """Return the run that another call with the same arguments goes on with."""
     found = store.find(identity, unit)
     return None if found is None or (again and found.state == "done") else found

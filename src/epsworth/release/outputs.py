@@ -1,4 +1,4 @@
-"""The output of a charged run: drawn into a hidden file, sealed in the ledger, moved into place - whole, or absent.
+"""The output of a charged run: drawn into a hidden file, moved into place, and its run ended: whole, or absent.
 
 Nothing is drawn before its run is charged (`Ledger.begin`), and whoever draws it again draws the same bytes: what a
 stopped run left, half or whole, shows nothing that its charge does not cover.
@@ -9,18 +9,74 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from epsworth.files import OutputError, as_if_new, writing
 from epsworth.release.folders import to_disk
+from epsworth.release.ledger import ChargeRequest, Ledger, Run
 from epsworth.release.locks import NO_LINKS
 
 STANDARD = "-"
 BLOCK = 1 << 20
+
+
+def execute_run(
+    ledger: Ledger, run: Run, request: ChargeRequest, path: Path | None, write: Callable[[Path], None]
+) -> None:
+    """Make the output of a charged run, unless it is done, and end the run.
+
+    Claim: whenever the process ends, ``path`` is what it was or the whole output, and ``write`` may be called again.
+
+    Parameters
+    ----------
+    path : Path or None
+        None is standard output, which gets everything or, where it breaks, a beginning of the same bytes.
+    write : callable
+        Draws into the file that it is given; with the run's key, so every time the same.
+    """
+    if run.state == "done":
+        if not is_there(path, run.sha256):
+            raise ledger.repeated(request, 1 + run.times_before)
+        return
+    place = Path(tempfile.gettempdir(), "standard-output") if path is None else path
+    try:
+        with hidden(place, run.id.hex()) as temporary:
+            write(temporary)
+            on_disk(temporary)
+            if path is None:
+                _print(temporary)
+
+            def move() -> None:
+                if path is not None:
+                    appear(temporary, path)
+                _remove_strays(place, run.id.hex())
+
+            ledger.finish(run, hash_of(temporary), move)
+    except FileNotFoundError as error:  # another had this very run, was done, and removed what it took for remains
+        if not is_there(path, ledger.output_of(run)):
+            raise OutputError(
+                f"cannot write {place}: {error.filename} disappeared meanwhile; the run is charged, and goes on "
+                "where the same command is given again"
+            ) from None
+
+
+def _print(made: Path) -> None:
+    with made.open("rb") as content, writing("standard output"):
+        sink = standard_output()
+        try:
+            shutil.copyfileobj(content, sink, BLOCK)
+            sink.flush()
+        except BrokenPipeError:
+            raise OutputError(
+                "standard output was closed before everything was written; the run is charged, and goes on where "
+                "the same command is given again"
+            ) from None
 
 
 @contextmanager
@@ -46,8 +102,8 @@ def appear(temporary: Path, path: Path) -> None:
     to_disk(path.parent)
 
 
-def remove_strays(path: Path, run: str) -> None:
-    """Remove what stopped processes left of a run that is done."""
+def _remove_strays(path: Path, run: str) -> None:
+    """Remove what stopped processes left of a run whose output is there."""
     middle, end = f".{path.name[:40]}.{run}.", ".part"
     with suppress(OSError):
         for name in os.listdir(path.parent):
@@ -58,11 +114,8 @@ def remove_strays(path: Path, run: str) -> None:
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file, which an output may show, as what it hashes is public."""
-    found = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_there(path: Path | None, sha256: str | None) -> bool:

@@ -18,8 +18,8 @@ from epsworth.refusals import alone
 from epsworth.release.batches import encoded, told_types
 from epsworth.release.beside import check_metadata
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
+from epsworth.release.ledger.ids import Count, Ids, check_id_column, count_ids
 from epsworth.release.tables import Perturbation
-from epsworth.release.unit_columns import Count, Units, check_unit, count_units, units_of_values
 from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class ParquetTable(FileTable):
             with self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
                 if count is not None and self.unit is not None:
-                    units = _units(frame.get_column(self.unit).alias("values"), self.unit, first)
-                    count_units(count, units, self.unit, first)
+                    ids = _ids(frame.get_column(self.unit).alias("values"), self.unit)
+                    count_ids(count, ids, self.unit, first)
                 digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
@@ -138,7 +138,7 @@ class ParquetTable(FileTable):
         if "" in schema:
             raise ValueError(f"the table {self.path} does not name a column; give every column a name")
         self.perturbation.check_names(schema.names())
-        check_unit(self.unit, schema.names())
+        check_id_column(self.unit, schema.names())
         self.perturbation.kept(schema.names())
         check_metadata(self.perturbation.columns, notes.get("pandas"))
         with self._withheld():  # an empty table of types that polars can read and not make
@@ -213,8 +213,8 @@ def _wrapped(frame: pl.DataFrame) -> Any:
     return nw.from_native(frame, eager_only=True)
 
 
-def _units(series: pl.Series, name: str, first: int) -> Units:
-    """Return the units of a batch."""
+def _ids(series: pl.Series, name: str) -> Ids:
+    """Return the ids of a batch."""
     import polars as pl
 
     kind = series.dtype
@@ -222,7 +222,7 @@ def _units(series: pl.Series, name: str, first: int) -> Units:
         raise ValueError(f"{name}: the unit is neither a whole number nor a text but {kind}; recode it")
     if kind.is_integer() and not series.null_count() and kind not in (pl.UInt64, pl.Int128):
         return series.to_numpy().astype(np.int64)
-    return units_of_values(series.to_list(), name, first)
+    return series.to_list()
 
 
 def _plain(error: Exception) -> str:

@@ -15,7 +15,8 @@ from epsworth.documents import read_json
 from epsworth.files import OutputError, check_name, file_named
 from epsworth.release.file_tasks import Written
 from epsworth.release.folders import folder_named, state_folder, to_disk
-from epsworth.release.ledger_terms import Charged, Run
+from epsworth.release.ledger import Run
+from epsworth.release.ledger.store import LedgerEntry
 from epsworth.release.locks import NO_LINKS
 from epsworth.release.outputs import STANDARD, hash_of, is_there, on_disk
 from epsworth.release.receipt import Receipt
@@ -148,7 +149,7 @@ class Folder:
                 raise OutputError(f"{self.path / name} is no output of this run; give an empty folder")
         return found
 
-    def check(self, asked: Callable[[], Charged | None]) -> None:
+    def check(self, asked: Callable[[], LedgerEntry | None]) -> None:
         """Refuse a folder that holds anything else than what this very run left there.
 
         Parameters
@@ -164,7 +165,8 @@ class Folder:
         others = [name for name in names if name.startswith(NOTES[:10]) and name.endswith(NOTES[-6:]) and name != notes]
         present = sorted({*names} & {*self.given.names})
         if manifest is not None:
-            foreign = known is None or manifest != known.sha256
+            unended = known is not None and known.sha256 is None and notes in names  # stopped after its last move
+            foreign = not unended and (known is None or manifest != known.sha256)
         else:
             foreign = bool(others) or (bool(present) and notes not in names)
         if foreign:
@@ -174,7 +176,7 @@ class Folder:
             )
 
     @contextmanager
-    def claimed(self, name: str, asked: Callable[[], Charged | None]) -> Iterator[None]:
+    def claimed(self, name: str, asked: Callable[[], LedgerEntry | None]) -> Iterator[None]:
         """Let the outputs of one run alone appear here, of however many drivers; see `check`.
 
         A driver that is killed leaves its claim, which the same run takes for its own; one that is refused before its
@@ -296,7 +298,7 @@ class Folder:
         return self.path / NOTES.format(run.id.hex())
 
 
-def _uncharged(asked: Callable[[], Charged | None]) -> bool:
+def _uncharged(asked: Callable[[], LedgerEntry | None]) -> bool:
     try:
         return asked() is None
     except ValueError:  # nobody knows

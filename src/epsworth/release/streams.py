@@ -18,15 +18,12 @@ from epsworth.numerals import plain, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.release.file_tables import Seen, file_table, with_sep
 from epsworth.release.given import Given, as_policy
-from epsworth.release.ledger import Ledger
-from epsworth.release.ledger_terms import Amount, Identity, Run, Terms, check_caps
-from epsworth.release.outputs import STANDARD, bytes_of, standard_output
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps
+from epsworth.release.outputs import STANDARD, bytes_of, execute_run, standard_output
 from epsworth.release.parts import PartWords, derivation
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
-from epsworth.release.runs import bring_about
 from epsworth.release.tables import Perturbation
-from epsworth.release.units import UnitCounts
 from epsworth.rounding import float_above
 
 if TYPE_CHECKING:
@@ -123,13 +120,13 @@ def perturb_file(
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
         table = file_table(form, perturbation, path, unit, store.digest)
-        units = None if unit is None else UnitCounts(most=check_most(max_rows_per_person))
-        count = None if units is None else lambda ids: units.add(store.hashes(ids))
-        seen = first_rows(table.seen(count, lambda share: told(READING * share)), units)
+        counts = None if unit is None else RowCounts(most=check_most(max_rows_per_person))
+        count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
+        seen = first_rows(table.seen(count, lambda share: told(READING * share)), counts)
         derived = derivation(policy, form, unit, max_rows_per_person)
         identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
-        terms = terms_of(policy, seen.released, unit, cap, delta_cap, max_rows_per_person, again=again)
-        run = store.begin(terms, identity, units)
+        request = request_of(policy, seen.released, unit, cap, delta_cap, max_rows_per_person, again=again)
+        run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
             drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=jobs)
@@ -139,9 +136,9 @@ def perturb_file(
         def drawing(share: float) -> None:
             told(READING + (1 - READING) * share)
 
-        bring_about(store, run, terms, output, write)
+        execute_run(store, run, request, output, write)
         told(1.0)
-    receipt = receipt_of(policy, seen.columns, run, terms, units, private=perturbation.private)
+    receipt = receipt_of(policy, seen.columns, run, request, counts, private=perturbation.private)
     return replace(receipt, rows_left_out=seen.rows - seen.released)
 
 
@@ -150,12 +147,12 @@ def check_most(most: int | None) -> int | None:
     return None if most is None else whole("max_rows_per_person", most)
 
 
-def first_rows(seen: Seen, units: UnitCounts | None) -> Seen:
+def first_rows(seen: Seen, counts: RowCounts | None) -> Seen:
     """Return what was seen with the rows that are released, where people have a largest number of rows."""
-    return seen if units is None else replace(seen, kept=units.kept())
+    return seen if counts is None else replace(seen, kept=counts.kept())
 
 
-def terms_of(
+def request_of(
     policy: Policy,
     rows: int,
     unit: str | None,
@@ -164,10 +161,10 @@ def terms_of(
     most: int | None,
     *,
     again: bool,
-) -> Terms:
+) -> ChargeRequest:
     """Return what a run under a policy costs a row, and how a person's rows are counted."""
     epsilon, delta = price_of(policy)
-    return Terms(
+    return ChargeRequest(
         policy.fingerprint,
         epsilon,
         delta,
@@ -251,15 +248,21 @@ def _spooled() -> Iterator[Path]:
 
 
 def receipt_of(
-    policy: Policy, columns: Sequence[str], run: Run, terms: Terms, units: UnitCounts | None, *, private: bool = True
+    policy: Policy,
+    columns: Sequence[str],
+    run: Run,
+    request: ChargeRequest,
+    counts: RowCounts | None,
+    *,
+    private: bool = True,
 ) -> Receipt:
     """Return the receipt of a run that is done; where every record has columns of its own, those of the policy."""
     passing = policy.passing
     promise = policy.guarantee
-    counts = None if units is None else units.sorted()[1]
+    of_each = None if counts is None else counts.sorted()[1]
     return Receipt(
         policy.fingerprint,
-        terms.rows,
+        request.rows,
         policy.names,
         tuple(name for name in columns or passing.columns if name in passing.columns),
         tuple(name for name in columns or passing.drop if name in passing.drop),
@@ -273,9 +276,9 @@ def receipt_of(
         times_before=run.times_before,
         epsilon_so_far=float_above(run.epsilon_so_far),
         delta_so_far=min(1.0, float_above(run.delta_so_far)),
-        unit=terms.unit,
-        people=None if counts is None else len(counts),
-        most=terms.most if counts is None else int(counts.max(initial=0)),
+        unit=request.unit,
+        people=None if of_each is None else len(of_each),
+        most=request.most if of_each is None else int(of_each.max(initial=0)),
         already_done=run.state == "done",
     )
 
