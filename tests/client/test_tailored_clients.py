@@ -257,7 +257,7 @@ def test_what_is_remembered_of_public_columns_is_bounded(monkeypatch):
 
 
 def test_large_policies_are_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr("epsworth.release.client_form.LONGEST", 1000)
+    monkeypatch.setattr("epsworth.release.client_files.LONGEST", 1000)
     with pytest.raises(ValueError, match="the policy takes 0 MiB as JSON, and devices read 0; tailor with a smaller"):
         WORST.for_clients()
 

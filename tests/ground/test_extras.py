@@ -22,7 +22,6 @@ READERS = {
     "tables.py",
     "csv_text.py",
     "release/parquet_table.py",
-    "release/batches.py",
 }  # behind doors
 SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "

@@ -15,7 +15,7 @@ FOREIGN = "tests/reports/test_foreign_files.py"
 
 
 @mutant(
-    "epsworth.release.audit_rows.log_above",
+    "epsworth.release.audit_words.log_above",
     claim="if an audit passes, the weights that were read keep the stated ε exactly",
     test=f"{AUDIT}::test_two_ways_to_the_loss_agree",
 )
@@ -42,7 +42,7 @@ def deltas_of_samplers_forgotten(original):
 
 
 @mutant(
-    "epsworth.release.drawn.words",
+    "epsworth.release.black_box.words",
     claim="an audit tells apart outputs that differ in any bit",
     test=f"{AUDIT}::test_samplers_that_tell_their_input_in_some_bit_are_found",
 )
@@ -51,7 +51,7 @@ def outputs_compared_as_numbers(original):
 
 
 @mutant(
-    "epsworth.release.audit_repeats.digest",
+    "epsworth.release.audit_cases.digest",
     claim="an audit finds draws of few seeds in any column",
     test=f"{AUDIT_DOORS}::test_few_seeds_of_every_column_are_found_though_the_whole_never_repeats",
 )
@@ -62,7 +62,7 @@ def repeats_are_never_seen(original):
 
 
 @mutant(
-    "epsworth.release.audit_raw.values_of",
+    "epsworth.release.audit_cases.values_of",
     claim="an audit finds a value that a door draws for in a way of its own",
     test=f"{AUDIT_DOORS}::test_a_value_that_a_door_draws_for_in_its_own_way_is_found",
 )

@@ -106,7 +106,7 @@ def largest_weights_rounded_up(original):
 
 
 @mutant(
-    "epsworth.release.rules.Rule.proven",
+    "epsworth.release.grids.Rule.proven",
     claim="a record is charged what its integers are proven to keep",
     test="tests/release/test_charges.py::test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated",
 )

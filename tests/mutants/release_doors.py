@@ -55,7 +55,7 @@ def notes_travel(original):
 
 
 @mutant(
-    "epsworth.release.unused.without_unused",
+    "epsworth.release.columns.without_unused",
     claim="no note of an input and no unused category travels with a released table",
     test=f"{UNUSED}::test_what_no_row_holds_does_not_leave",
 )
@@ -73,7 +73,7 @@ def lists_of_values_are_drawn_for(original):
 
 
 @mutant(
-    "epsworth.release.verified.check_released",
+    "epsworth.release.outputs.check_released",
     claim="nothing leaves a table door that is not in the policy's public table",
     test=f"{VERIFIED}::test_what_is_not_public_never_leaves",
 )
@@ -106,7 +106,7 @@ def refusals_show_the_value(original):
 
 
 @mutant(
-    "epsworth.release.withheld.values_withheld",
+    "epsworth.release.columns.values_withheld",
     claim="no message shows a value of a table, nor carries an error that could",
     test="tests/release/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
 )
@@ -241,7 +241,7 @@ def whole_numbers_keep_the_table_s_width(original):
 
 
 @mutant(
-    "epsworth.release.passing.passing",
+    "epsworth.release.columns.passing",
     claim="the type of what leaves is the policy's, or that of the columns that pass",
     test=f"{SENSITIVE}::test_arrays_tell_nothing_more",
 )

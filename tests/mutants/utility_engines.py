@@ -306,7 +306,7 @@ def gaps_are_the_lower_end(original):
 
 
 @mutant(
-    "epsworth.release.rules.Rule.points",
+    "epsworth.release.grids.Rule.points",
     claim="what is declared as whole numbers is analysed and released as whole numbers",
     test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
 )

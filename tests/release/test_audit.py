@@ -28,10 +28,9 @@ from epsworth.mechanisms import kernel
 from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Policy, audit_policy, audit_sampler, black_box, perturb
-from epsworth.release.audit_rows import CELLS, DRAWS, EXHAUSTIVE, Rows
-from epsworth.release.black_box import log_ratio, low_bits
+from epsworth.release.audit_words import CELLS, DRAWS, EXHAUSTIVE, Rows
+from epsworth.release.black_box import log_ratio, low_bits, replays
 from epsworth.release.columns import Column
-from epsworth.release.replays import replays
 
 SURE = 1 - 1e-9  # confidence where our own draws must pass: the false-alarm rate of such a test is 1e-9 per audit
 AGE = Domain.of({"x0": (0, 100)})
@@ -307,7 +306,7 @@ def test_a_missing_edge_snap_shows():
 @pytest.mark.parametrize(("epsilon", "loss"), [("1", 1.068), ("4", 4.57)])
 @pytest.mark.slow
 def test_an_off_by_one_window_shows(epsilon, loss, monkeypatch):
-    monkeypatch.setattr("epsworth.release.replays.CALLS", 256)
+    monkeypatch.setattr("epsworth.release.black_box.CALLS", 256)
     bad = planted(Counted, epsilon).rules[0].kernel
     laws = np.array([[w / bad.total(i) for w in bad.weights(i)] for i in range(16)])
     rng = np.random.default_rng(4)
@@ -447,7 +446,7 @@ FAULTLESS = {  # of uniform numbers alone
 @pytest.mark.cases(1)
 def test_samplers_that_ignore_their_input_pass(name, monkeypatch):
     """Bounds fail with probability 1e-9 in all; replays and patterns with 4e-9 and 1e-9."""
-    monkeypatch.setattr("epsworth.release.replays.CALLS", 64)
+    monkeypatch.setattr("epsworth.release.black_box.CALLS", 64)
     rng = np.random.default_rng(15)
     audit = audit_sampler(
         lambda x: FAULTLESS[name](rng.random(x.shape)), [-1.0, 1.0], 0.01, draws=10_000, confidence=1 - 1e-9
@@ -497,7 +496,7 @@ def released(policy: Policy) -> Callable:
 )
 @pytest.mark.slow
 def test_our_release_passes_as_a_black_box(mechanism, monkeypatch):
-    monkeypatch.setattr("epsworth.release.replays.CALLS", 256)  # of tables of 64 rows, a millisecond each
+    monkeypatch.setattr("epsworth.release.black_box.CALLS", 256)  # of tables of 64 rows, a millisecond each
     policy = Policy.of(mechanism, "2", Domain.of({"x0": (0, 1)}), bits=12)
     audit = audit_sampler(released(policy), [0.0, 0.5, 1.0], 2.0, confidence=SURE)
     assert audit.passed, str(audit)

@@ -12,12 +12,11 @@ import epsworth as ew
 from epsworth.bounds import Risk
 from epsworth.mechanisms import words
 from epsworth.mechanisms.words import KeyedWords, SystemWords
-from epsworth.release import Policy, Sampling, audit_policy, audit_repeats
-from epsworth.release.audit_raw import index_of, raw
-from epsworth.release.audit_repeats import Columns, agreeing, audit_sources, repeats
+from epsworth.release import Policy, Sampling, audit_cases, audit_policy
+from epsworth.release.audit_cases import Columns, agreeing, audit_sources, index_of, raw, repeats
 from epsworth.release.columns import Column
-from epsworth.release.parts import PartWords
-from epsworth.release.rules import Rule
+from epsworth.release.file_tables import PartWords
+from epsworth.release.grids import Rule
 
 AGE = Rule(ew.Feature("age", -5, 100, missing=1.0), "pm", Decimal(1), bits=4)
 JOB = Rule(
@@ -118,13 +117,13 @@ def columns(bits, count=3):
 
 def test_few_seeds_of_every_column_are_found_though_the_whole_never_repeats(monkeypatch):
     """12 bits: 1,024 calls collide 128 times in each of three columns, and the whole once in 10^5 tries."""
-    monkeypatch.setattr("epsworth.release.replays.CALLS", CALLS)
+    monkeypatch.setattr("epsworth.release.black_box.CALLS", CALLS)
     found = list(repeats(columns(12), 4096, Risk(1e-9)))
     assert any(replay.fault and replay.attempt.startswith("1,024 calls") for replay in found)
 
 
 def test_columns_of_system_words_pass(monkeypatch):
-    monkeypatch.setattr("epsworth.release.replays.CALLS", 256)
+    monkeypatch.setattr("epsworth.release.black_box.CALLS", 256)
     found = list(repeats(columns(32, 2), 4096, Risk(1e-9)))
     assert not any(replay.fault for replay in found)
 
@@ -140,7 +139,7 @@ def test_the_chance_of_equal_draws_is_summed_from_the_weights():
     kernel = JOB.kernel
     shares = [weight / kernel.total(1) for weight in kernel.weights(1)]
     assert float(agreeing(kernel, 1)) == pytest.approx(sum(share**2 for share in shares), rel=1e-12)
-    assert audit_repeats.ROWS[-1] == 4096
+    assert audit_cases.CALLED_ROWS[-1] == 4096
 
 
 # ---- raw values

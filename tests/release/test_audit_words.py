@@ -17,9 +17,8 @@ from epsworth.mechanisms import KERNELS, Kernel, kernel
 from epsworth.mechanisms.two_level import TwoLevelKernel
 from epsworth.mechanisms.words import SystemWords
 from epsworth.release import Policy, audit_policy, audit_sampler
-from epsworth.release.audit_rows import Rows
-from epsworth.release.audit_words import Given, Recorded, all_inputs, audit_words, excluded, followed
-from epsworth.release.replays import many_calls
+from epsworth.release.audit_words import Given, Recorded, Rows, all_inputs, audit_words, excluded, followed
+from epsworth.release.black_box import many_calls
 from epsworth.release.serial import LENGTH, dependence
 
 AGE = Domain.of({"x0": (0, 100)})

@@ -18,8 +18,8 @@ from epsworth.client.kernels import exp_below
 from epsworth.files import OutputError
 from epsworth.mechanisms.table import KERNELS
 from epsworth.release import Ledger, Policy, perturb_file, streams
+from epsworth.release.file_tables import PartWords
 from epsworth.release.ledger.store import Tables
-from epsworth.release.parts import PartWords
 from epsworth.release.streams import price_of
 
 AGES = ew.Domain.of({"age": (0, 100)})

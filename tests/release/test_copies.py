@@ -22,7 +22,7 @@ from random_copies import (
 
 from epsworth.release import copies
 from epsworth.release.copies import LEAF, Cells, Input, Joint, Layer, Layers, Trees, cell_weights
-from epsworth.release.reading_copies import read_copy
+from epsworth.release.tailoring import read_copy
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["integer_layers"]
 AGE, TOWN = Input(1 << 16, True), Input(3, False)

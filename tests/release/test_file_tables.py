@@ -22,7 +22,7 @@ from pyarrow import parquet
 import epsworth as ew
 from epsworth import csv_grammar, csv_text, lines
 from epsworth.mechanisms.words import ReplayableWords
-from epsworth.release import Pass, Policy, Rule, batches
+from epsworth.release import Pass, Policy, Rule, parquet_table
 from epsworth.release.file_tables import file_table
 from epsworth.release.ledger.ids import hashes
 from epsworth.release.tables import Perturbation
@@ -312,7 +312,7 @@ def test_categories_are_read_as_numbers_and_truths_too(release):
 
 @pytest.mark.parametrize("unsampled", ["missing", "scaled"])
 def test_sampled_features_are_written_as_frames_are(unsampled, release):
-    from epsworth.release.rules import Sampling
+    from epsworth.release.grids import Sampling
 
     rules = tuple(Rule(ew.Feature(name, 0, 10), "krr:k=11", Decimal(200)) for name in ("a", "b"))
     out = release("a,b\n" + "3,4\n" * 50, policy=Policy(rules, Sampling(1, unsampled)))
@@ -438,11 +438,13 @@ def test_columns_of_parquet_are_dropped(release):
 def test_batches_are_encoded_by_their_values():
     words = ["a", None, "b", "a"]
     kinds = [pl.String, pl.Categorical, pl.Enum(["b", "a"]), pl.Enum(["x", "a", "b"])]
-    found = {batches.encoded(pl.DataFrame({"x": pl.Series(words).cast(kind)})) for kind in kinds}
+    found = {parquet_table.encoded(pl.DataFrame({"x": pl.Series(words).cast(kind)})) for kind in kinds}
     assert len(found) == 1
     values = [[1, 2], [1, None], [2, 1], [0, None], [1.0, 2.0], [True, False], ["12", ""], ["1", "2"], ["", "12"],
               ["1", None], [b"1", b"2"], [None, None], [[1], [2]], [[1, 2], []], [{"a": 1}, {"a": 2}]]  # fmt: skip
-    told = {(batches.told_types(f.schema), batches.encoded(f)) for f in (pl.DataFrame({"x": v}) for v in values)}
+    told = {
+        (parquet_table.told_types(f.schema), parquet_table.encoded(f)) for f in (pl.DataFrame({"x": v}) for v in values)
+    }
     assert len(told) == len(values)
 
 

@@ -20,11 +20,10 @@ import pytest
 
 from epsworth import Domain, Policy, perturb_files
 from epsworth.release import file_tasks
-from epsworth.release.file_tasks import Secret, attempt, file_key
+from epsworth.release.file_tasks import Secret, attempt, chosen, file_key
 from epsworth.release.ledger import Ledger
 from epsworth.release.ledger.store import Tables
-from epsworth.release.maps import chosen
-from epsworth.release.released_folder import Folder
+from epsworth.release.many_files import Folder
 
 POLICY = Policy.of("pm", 1, Domain.of({"age": (0, 100)}), passing=["id", "note"])
 OTHER = Policy.of("pm", 2, Domain.of({"age": (0, 100)}), passing=["id", "note"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsworth import Domain, Policy
-from epsworth.release.policy_text import check_text
+from epsworth.release.policy import check_text
 
 TEXT = Policy.of("pm", "1", Domain.of({"age": (0, 100), "s": ["no", "yes"]}), per="feature", bits=8).to_toml()
 PIECES = [

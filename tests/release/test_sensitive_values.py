@@ -25,7 +25,7 @@ from pyarrow import parquet
 
 import epsworth as ew
 from epsworth.release import Pass, Policy, Rule, Sampling, perturb_file
-from epsworth.release.passing import passing
+from epsworth.release.columns import passing
 from epsworth.release.tables import Perturbation
 from epsworth.values import number, spelt_number
 

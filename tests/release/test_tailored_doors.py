@@ -19,7 +19,7 @@ import pytest
 
 from epsworth import Perturb, Policy, perturb, perturb_file
 from epsworth.release import Pass, Rule
-from epsworth.release.rules import Sampling
+from epsworth.release.grids import Sampling
 from epsworth.release.tables import Perturbation
 from epsworth.space import Feature
 from tailored import ABSURD, RULE, STANDING, Hostile, Shy, policy, tailoring

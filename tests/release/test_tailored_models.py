@@ -15,7 +15,7 @@ from skops import io as skops_io
 from epsworth import Feature, Policy
 from epsworth.classifiers.fingerprints import fingerprint, fingerprint_of_answers
 from epsworth.gateway import Settings
-from epsworth.release.model_audit import audit_model
+from epsworth.release.audit import audit_model
 from tailored import RULE, policy
 
 FEATURES = [Feature("age", 0, 100), Feature("hours", 0, 7, points=8), Feature("bmi", 10, 60)]

@@ -23,9 +23,8 @@ from epsworth.mechanisms.regions import RegionKernel, folded
 from epsworth.mechanisms.words import ReplayableWords
 from epsworth.release import Pass, Rule
 from epsworth.release.copies import Trees
-from epsworth.release.grids import Grid
+from epsworth.release.grids import Grid, Sampling
 from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Worst
-from epsworth.release.rules import Sampling
 from epsworth.release.tailoring import ReachableRegions, Tailoring, _uniform, read_tailoring
 from tailored import (
     ABSURD,

@@ -15,8 +15,7 @@ import pytest
 
 import epsworth as ew
 from epsworth.release import Pass, Policy, perturb_file
-from epsworth.release.columns import Column
-from epsworth.release.withheld import values_withheld
+from epsworth.release.columns import Column, values_withheld
 
 SECRET = 77.4242
 KINDS = ew.Domain.of({"c": [1, 2, 3]})

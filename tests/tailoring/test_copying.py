@@ -43,7 +43,7 @@ from epsworth.classifiers.classifier import as_classifier
 from epsworth.records import as_records
 from epsworth.release.copies import Layers, Trees
 from epsworth.release.grids import Grid
-from epsworth.release.reading_copies import read_copy
+from epsworth.release.tailoring import read_copy
 from epsworth.space import Feature
 from epsworth.tailored.copying_sums import copy_of_sums
 from epsworth.tailored.distillation import certificate_of, copy_of

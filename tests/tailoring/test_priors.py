@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epsworth.release.copies import LEAF, Input
-from epsworth.release.reading_copies import read_copy
+from epsworth.release.tailoring import read_copy
 from epsworth.tailored.building import likeliest, prior_tree, region_orders
 from epsworth.tailored.problem import Public
 

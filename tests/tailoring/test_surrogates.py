@@ -9,7 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from epsworth.release.copies import EXACT, Input, Layers, Trees
-from epsworth.release.reading_copies import read_copy
+from epsworth.release.tailoring import read_copy
 from epsworth.tailored import surrogate as surrogates
 from epsworth.tailored.problem import Public
 from epsworth.tailored.surrogate import Spread, grow, surrogate, training_mix, whole

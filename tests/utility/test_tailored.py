@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth.classifiers import ClassifierError
 from epsworth.release import Policy
-from epsworth.release.rules import Rule
+from epsworth.release.grids import Rule
 from epsworth.space import LeakWarning
 from epsworth.tailored.building import Parts
 from epsworth.utility.retention import _ceiling

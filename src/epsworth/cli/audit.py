@@ -14,8 +14,8 @@ from epsworth.cli import options, services, show
 
 if TYPE_CHECKING:
     from epsworth.release import Policy
-    from epsworth.release.model_audit import ModelAudit
-    from epsworth.release.replays import Sampler
+    from epsworth.release.audit import ModelAudit
+    from epsworth.release.black_box import Sampler
 
 FAULT = 1  # exit status
 
@@ -85,7 +85,7 @@ def audit(
 def _model(policy: Policy, model: Any, trust: bool) -> ModelAudit:
     """Compare a classifier's answers with those of the one that a policy copied."""
     from epsworth.cli.asking import classifier
-    from epsworth.release.model_audit import audit_model
+    from epsworth.release.audit import audit_model
 
     return audit_model(policy, classifier(model, {"trust": trust}))
 

@@ -57,7 +57,7 @@ def perturb(
     connections_may_break()  # a reader that leaves must not end the process with its files
     from epsworth.files import OutputError, check_distinct, check_writable
     from epsworth.release import Ledger, Policy, perturb_file, perturb_files
-    from epsworth.release.released_folder import check_apart
+    from epsworth.release.many_files import check_apart
     from epsworth.release.streams import kind_of_ends
 
     terms = {

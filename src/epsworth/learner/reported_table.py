@@ -13,9 +13,9 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
+from epsworth.release.file_tables import PartWords
 from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run
 from epsworth.release.outputs import execute_run
-from epsworth.release.parts import PartWords
 from epsworth.release.streams import check_most
 from epsworth.tables import column
 

@@ -18,12 +18,12 @@
 
 from epsworth.release.audit import Audit, audit_policy
 from epsworth.release.black_box import SamplerAudit, audit_sampler
+from epsworth.release.grids import Rule, Sampling
 from epsworth.release.ledger import Ledger
 from epsworth.release.many_files import perturb_files
 from epsworth.release.passed import Pass
 from epsworth.release.policy import Policy
 from epsworth.release.receipt import Receipt
-from epsworth.release.rules import Rule, Sampling
 from epsworth.release.streams import perturb_file
 from epsworth.release.tables import perturb
 

@@ -19,8 +19,8 @@ from epsworth.mechanisms import Kernel, KernelLaw
 from epsworth.mechanisms.law import broadcast, nearest_index
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.release.columns import Column, centre, spread
+from epsworth.release.grids import Rule
 from epsworth.release.policy import Policy
-from epsworth.release.rules import Rule
 from epsworth.space import Feature
 
 

@@ -18,23 +18,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
+from epsworth.classifiers.fingerprints import ASKED, fingerprint
 from epsworth.mechanisms import Kernel
-from epsworth.release.audit_cases import audit_cases, mixed, widest
-from epsworth.release.audit_raw import raw
-from epsworth.release.audit_repeats import OF_WORDS, Columns, agreeing, audit_sources, repeats
-from epsworth.release.audit_rows import CELLS, DRAWS, Check, Rows
-from epsworth.release.audit_words import Recorded, audit_words, excluded, followed, kept_by
+from epsworth.release.audit_cases import (
+    OF_WORDS,
+    Columns,
+    agreeing,
+    audit_cases,
+    audit_sources,
+    mixed,
+    raw,
+    repeats,
+    widest,
+)
+from epsworth.release.audit_words import CELLS, DRAWS, Check, Recorded, Rows, audit_words, excluded, followed, kept_by
+from epsworth.release.black_box import Replay, replays
 from epsworth.release.columns import Column
-from epsworth.release.given import Given, as_policy
+from epsworth.release.grids import Rule
 from epsworth.release.json_table import JsonRecords
-from epsworth.release.policy import Policy
-from epsworth.release.replays import Replay, replays
-from epsworth.release.rules import Rule
+from epsworth.release.policy import Given, Policy, as_policy
 from epsworth.release.serial import LENGTH, dependence
 from epsworth.release.tables import Perturbation
 from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
 from epsworth.rounding import float_above, show_up
+
+
+@dataclass(frozen=True)
+class ModelAudit(Result):
+    """What a classifier's answers say.
+
+    Attributes
+    ----------
+    policy : str
+        Its fingerprint.
+    model : str
+        The classifier's fingerprint.
+    copied : tuple of str
+        Those of the classifiers that the policy copied.
+    """
+
+    policy: str
+    model: str
+    copied: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the classifier is one of those that were copied, as far as its answers tell."""
+        return self.model in self.copied
+
+    def __str__(self) -> str:
+        """Return the finding in a sentence."""
+        if self.passed:
+            return f"model {self.model[:12]}: answers {ASKED} fixed records as the classifier that was copied: passed"
+        shown = ", ".join(one[:12] for one in self.copied) or "none that is named"
+        return (
+            f"model {self.model[:12]}: another classifier than the one that was copied ({shown}): FAULT; epsilon "
+            "holds, labels may not: tailor a policy for this model"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON form."""
+        document: dict[str, Any] = super().to_dict()
+        return document | {"passed": self.passed}
+
+
+def audit_model(policy: Given, model: Any) -> ModelAudit:
+    """Compare a classifier's answers with those of the one that a tailored policy copied (see `fingerprint`).
+
+    Raises
+    ------
+    ValueError
+        If the policy is no tailored one, or the classifier reads columns that it does not declare.
+    """
+    policy = as_policy(policy)
+    if policy.tailoring is None:
+        raise ValueError("model: the policy has rules alone, which fit any classifier; drop the model")
+    seen = [grid.feature for grid in policy.tailoring.grids]
+    return ModelAudit(policy.fingerprint, fingerprint(model, seen), policy.tailoring.classifiers)
+
 
 FALSE_ALARM = Fraction(1, 10**6)  # probability that chance alone fails a faultless policy
 OF_REPLAYS = Fraction(1, 1000)  # its share of the attempts at replays, which need no more

@@ -3,29 +3,336 @@
 An event whose share of the outputs is p from one input and q from another forces e^epsilon >= (p - delta)/q.  Draws
 have three uses, kept apart: a quarter orders cells of outputs by likelihood ratio, a quarter chooses one event of each
 kind, and the fresh half bounds the two shares of the chosen events.  So the bound holds however cleverly they were
-sought.
+sought.  Before that, a sampler is made to repeat itself: whoever can replay its noise can take it off.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator
+import multiprocessing
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import permutations
-from typing import Any
+from fractions import Fraction
+from itertools import permutations, product
+from math import prod
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk, check_spent, clopper_pearson
-from epsworth.release.drawn import doubles, guarded, stacked, words
-from epsworth.release.replays import Replay, Sampler, replays
+from epsworth.refusals import alone
+from epsworth.release.columns import Column
+from epsworth.release.copies import Indices
 from epsworth.release.serial import LENGTH, Dependence, dependence
 from epsworth.results import Result
-from epsworth.rounding import down, float_below, show_down, show_up, up
+from epsworth.rounding import down, float_above, float_below, show_down, show_up, up
 
-Indices = NDArray[np.int64]
+if TYPE_CHECKING:
+    from epsworth.release.policy import Policy
+    from epsworth.release.tailoring import Tailoring
+
+MOST_OUTCOMES = 1 << 16
+Released = dict[str, Any]
+
+
+@alone()
+def outcomes(policy: Policy, record: Mapping[str, Any] | NDArray[Any]) -> list[tuple[Any, Fraction]]:
+    """Return what `Policy.outcomes` promises."""
+    if isinstance(record, np.ndarray):
+        return _of_row(policy, record)
+    if not isinstance(record, Mapping):
+        raise ValueError(f"record: must be a mapping from column to value, or a row, got a {type(record).__name__}")
+    if policy.sampling is not None:
+        raise ValueError("outcomes: a policy that samples features is not listed; ask stability_of_policy")
+    tailoring = policy.tailoring
+    columns = {rule.feature.name: Column(rule) for rule in policy.rules}
+    for name in columns:
+        if name not in record:
+            raise ValueError(f"record: lacks {name!r}, which the policy perturbs; give every column")
+    kept = policy.passing.kept(list(record), policy.names)
+    drawn = {name: _of_rule(column, record[name]) for name, column in columns.items()}
+    if prod(map(len, drawn.values())) > MOST_OUTCOMES:
+        raise ValueError(
+            f"outcomes: there are more than {MOST_OUTCOMES} of what the rules release; use grids of fewer points"
+        )
+    found: list[tuple[Released, Fraction]] = []
+    for chosen in product(*drawn.values()):
+        share = prod((part for _, part in chosen), start=Fraction(1))
+        values = {name: value for name, (value, _) in zip(columns, chosen, strict=True)}
+        if tailoring is None:
+            found.append(({**record, **values}, share))
+        else:
+            found += [(sent, share * part) for sent, part in _tailored(tailoring, record, values)]
+    left = {name for name in record if name not in kept}
+    return [({n: v for n, v in sent.items() if n not in left}, part) for sent, part in found] if left else found
+
+
+def _of_row(policy: Policy, row: NDArray[Any]) -> list[tuple[Any, Fraction]]:
+    """Return the same for a row of an array, whose columns are x0, x1, ..: what is sent are tuples."""
+    if row.ndim != 1:
+        raise ValueError(f"record: must be one row, got shape {row.shape}")
+    names = [f"x{j}" for j in range(len(row))]
+    found = outcomes(policy, dict(zip(names, row.tolist(), strict=True)))
+    kept = policy.passing.kept(names, policy.names)
+    return [(tuple(sent.get(name) for name in kept), share) for sent, share in found]
+
+
+def _of_rule(column: Column, value: Any) -> list[tuple[Any, Fraction]]:
+    """Return what one value is released as; points that are rounded to one value are added up."""
+    given = np.empty(1, dtype=object)
+    given[0] = value
+    index = int(column.encode(given)[0])
+    weights, total = column.rule.kernel.weights(index), column.rule.kernel.total(index)
+    shares: dict[Any, Fraction] = {}
+    for sent, weight in zip(column.values.tolist(), weights, strict=True):
+        if weight:
+            shares[sent] = shares.get(sent, Fraction(0)) + Fraction(weight, total)
+    return list(shares.items())
+
+
+def _tailored(
+    tailoring: Tailoring, record: Mapping[str, Any], released: Mapping[str, Any]
+) -> list[tuple[Released, Fraction]]:
+    """Return what is sent where rules have released some columns: the region alone sees their true values."""
+    values = tailoring.released_values
+    found = tailoring.outcomes(_places(tailoring, record), _places(tailoring, {**record, **released}))
+    public = {name: value for name, value in record.items() if name not in values}  # where those stood, or not, is lost
+    shares: dict[tuple[Any, ...], Fraction] = {}  # of a narrow range, several places have one value
+    for places, share in found:
+        sent = tuple(column[place] for column, place in zip(values.values(), places, strict=True))
+        shares[sent] = shares.get(sent, Fraction(0)) + share
+    return [({**public, **released, **dict(zip(values, sent, strict=True))}, share) for sent, share in shares.items()]
+
+
+def _places(tailoring: Tailoring, record: Mapping[str, Any]) -> Indices:
+    return np.array([grid.place(record.get(grid.name)) for grid in tailoring.grids], dtype=np.int64)
+
+
+Sampler = Callable[[NDArray[Any]], NDArray[Any]]
+CHANCE = 4e-9  # probability that chance alone makes a faultless sampler look replayable, by any attempt
+# Of the C library's power (glibc's manual, "Known Maximum Errors": pow, 1 unit); an allowance: no input is known that
+# needs it, as `up` takes one more step anyway.
+POWER_ULPS = 1
+PATIENCE = 60.0  # seconds for a child
+ENOUGH = 20.0  # seconds for calls in a row, of a slow sampler
+CALLS = 4096  # in a row: seeds of 20 bits come back in all but 0.04 % of the tries
+ROWS = (64, 256, 1024)  # of such a call: the first that leaves nothing to chance
+TRIALS = 1 << 14  # pairs of draws, at least, that tell how often two agree
+STATE = 20250101  # any state: what matters is that it is set twice
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One attempt.
+
+    Attributes
+    ----------
+    attempt : str
+        What was done.
+    same : bool or None
+        Whether both blocks of draws were identical; None where the attempt failed.
+    chance : float
+        Largest probability that independent blocks are identical.
+    fault : bool
+        Whether the sampler repeated itself, and not by chance.
+    """
+
+    attempt: str
+    same: bool | None
+    chance: float
+    fault: bool
+
+    def __str__(self) -> str:
+        """Return the attempt's outcome in a sentence."""
+        if self.same is None:
+            return f"{self.attempt}: could not be tried"
+        if not self.same:
+            return f"{self.attempt}: different draws"
+        chance = f"independent ones agree with probability at most {show_up(self.chance, 1)}"
+        told = "the randomness can be replayed" if self.fault else "chance explains it, so it says nothing"
+        return f"{self.attempt}: the same draws ({chance}); {told}"
+
+
+def replays(sampler: Sampler, values: NDArray[Any], risk: Risk | None = None) -> tuple[Replay, ...]:
+    """Call the sampler twice on the same values in each way that betrays a seeded or shared generator.
+
+    Claim: draws that are independent, within calls and between them, are called a fault with at most the
+    probability of ``risk``.
+
+    Parameters
+    ----------
+    values : ndarray
+        True values; each stands at two neighbouring places 2j, 2j + 1, from which the chance of equal draws is
+        learnt.
+    risk : Risk, optional
+        By default of `CHANCE`.
+    """
+    usual = digest(sampler(values)), digest(sampler(values))
+    drawn = np.asarray(sampler(values))
+    with same_state():
+        first = digest(sampler(values))
+    with same_state():
+        second = digest(sampler(values))
+    children = in_children(lambda: digest(sampler(values)))
+    found = {
+        "two calls in a row": usual[0] == usual[1],
+        "the generators of random and numpy set to one state": first == second,
+        "two processes forked from one parent": None if None in children else children[0] == children[1],
+    }
+    of_bound, of_calls, *of_attempts = (risk or Risk(CHANCE)).split(2 + len(found))
+    agreeing = _agreeing(drawn, of_bound)
+    chance = min(1.0, float_above(Fraction(agreeing) + of_bound.each))
+    attempts = (
+        Replay(attempt, same, chance, same is True and agreeing <= allowed.spend())
+        for (attempt, same), allowed in zip(found.items(), of_attempts, strict=True)
+    )
+    return *attempts, many_calls(sampler, values, of_calls)
+
+
+def many_calls(sampler: Sampler, values: NDArray[Any], risk: Risk) -> Replay:
+    """Call the sampler `CALLS` times on few values, and look for two calls that drew the same: few seeds collide.
+
+    Claim: independent draws are called a fault with at most the probability of ``risk``.  Seeds of b bits come back
+    with probability 1 - e^(-CALLS^2 / 2^(b+1)), if the calls are not cut short after `ENOUGH`.
+    """
+    of_bounds, of_calls = risk.split(2)
+    bounds, allowed = of_bounds.split(len(ROWS)), of_calls.spend()
+    pairs, chance = CALLS * (CALLS - 1) // 2, 1.0
+    for rows in ROWS:
+        places = np.linspace(0, values.size - 1, min(rows, values.size)).astype(np.int64)
+        block = values[places]
+        copies = 2 * max(1, -(-TRIALS // block.size))
+        drawn = np.asarray(sampler(np.tile(block, copies))).reshape(copies // 2, 2, -1)
+        bound = bounds.take()
+        agree, trials = int((drawn[:, 0] == drawn[:, 1]).sum()), drawn[:, 0].size
+        one = min(1.0, up(float(bound.interval(agree, trials).upper) ** drawn.shape[2], ulps=POWER_ULPS))
+        chance = min(1.0, up(pairs * one))
+        if chance <= allowed:
+            break
+    else:
+        return Replay(f"{CALLS:,} calls in a row", None, chance, False)
+    started, seen = time.monotonic(), set[bytes]()
+    for call in range(1, CALLS + 1):
+        seen.add(digest(sampler(block)))
+        if len(seen) < call or time.monotonic() - started > ENOUGH:
+            break
+    same = len(seen) < call
+    return Replay(f"{call:,} calls in a row, of {block.size} rows each", same, chance, same)
+
+
+def digest(outputs: Any) -> bytes:
+    """Return a digest of the outputs of a call."""
+    drawn = np.asarray(outputs)
+    return hashlib.sha256((drawn.astype(str) if drawn.dtype.kind == "O" else drawn).tobytes()).digest()
+
+
+def _agreeing(drawn: NDArray[Any], risk: Risk) -> float:
+    """Return a bound on the probability that independent blocks agree everywhere.
+
+    It is prod c_i <= (mean c)^n for the probabilities c_i that two draws at place i agree.  Neighbouring draws from
+    the same value bound their mean from above.
+    """
+    pairs = drawn[: drawn.size // 2 * 2].reshape(-1, 2)
+    agree = int((pairs[:, 0] == pairs[:, 1]).sum())
+    return min(1.0, up(float(risk.interval(agree, len(pairs)).upper) ** drawn.size, ulps=POWER_ULPS))
+
+
+@contextmanager
+def same_state() -> Iterator[None]:
+    """Set the process's global generators to one public state, and put them back."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  the global generator is what is tested
+    random.seed(STATE)
+    np.random.seed(STATE)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def in_children(call: Callable[[], bytes]) -> list[bytes | None]:
+    """Return what two children forked from here say; None for one that did not answer."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return [None, None]
+    context = multiprocessing.get_context("fork")
+    started = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child may hang, see below
+        for _ in range(2):
+            here, there = context.Pipe(duplex=False)
+            child = context.Process(target=_answer, args=(call, there), daemon=True)
+            child.start()
+            there.close()
+            started.append((child, here))
+    answers: list[bytes | None] = []
+    for child, here in started:
+        try:
+            answers.append(here.recv_bytes() if here.poll(PATIENCE) else None)
+        except EOFError:
+            answers.append(None)
+        child.kill()
+        child.join()
+        here.close()
+    return answers
+
+
+def _answer(call: Callable[[], bytes], there: Connection) -> None:
+    there.send_bytes(call())
+
+
+NUMBERS = "fiubcmM"  # kinds of types whose values are all of one size
+
+
+def guarded(sampler: Sampler) -> Sampler:
+    """Refuse in one sentence what no audit can use; numbers stay as they are, objects become text."""
+
+    def call(values: NDArray[Any]) -> NDArray[Any]:
+        try:
+            drawn = np.asarray(sampler(values.copy()))
+        except (Exception, SystemExit) as error:  # whatever the user's code raises
+            told = repr(error) if isinstance(error, SystemExit) else error
+            raise ValueError(f"the sampler failed on {len(values)} values: {told}; repair it") from error
+        if drawn.shape != values.shape:
+            raise ValueError(
+                f"the sampler must return one output per input, shape {values.shape}, got {drawn.shape}; repair it"
+            )
+        if drawn.dtype.type in (np.longdouble, np.clongdouble) and drawn.dtype.itemsize > np.dtype(float).itemsize:
+            raise ValueError("the sampler returns long doubles, whose bytes hold padding; return doubles")
+        return drawn.astype(drawn.dtype.newbyteorder("=") if drawn.dtype.kind in NUMBERS else str)
+
+    return call
+
+
+def stacked(drawn: list[NDArray[Any]]) -> NDArray[Any]:
+    """Stack the draws of all inputs; a common type of different ones would round some."""
+    types = {str(draws.dtype) for draws in drawn if draws.dtype.kind != "U"}
+    if len(types) + any(draws.dtype.kind == "U" for draws in drawn) > 1:
+        raise ValueError("the sampler's type of outputs depends on the input and tells of it; return one type")
+    return np.stack(drawn)
+
+
+def words(outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return what stands in memory, word by word, where two outputs are equal only if all their bits are."""
+    if outputs.dtype.kind not in NUMBERS:
+        return outputs
+    size = outputs.dtype.itemsize
+    return np.ascontiguousarray(outputs).view(f"u{size}" if size <= 8 else f"S{size}")
+
+
+def doubles(outputs: NDArray[Any]) -> Floats:
+    """Return outputs to be ordered: NaN becomes infinity, and large integers are rounded."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(outputs.astype(np.float64), nan=np.inf, posinf=np.inf, neginf=-np.inf)
+
+
 FEWEST_DRAWS = 1000
 MOST_CANDIDATES = 512  # nested events that compete, per kind and pair of inputs
 REGIONS, TAILS = 64, 1024  # intervals of about equal share

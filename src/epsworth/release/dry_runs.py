@@ -10,16 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 
 from epsworth.files import check_name, check_readable, check_writable
-from epsworth.release.file_tables import Seen, file_table, with_sep
+from epsworth.release.file_tables import Seen, derivation, file_table, with_sep
 from epsworth.release.file_tasks import Secret
 from epsworth.release.folders import folder_named, state_folder
 from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, is_ledger
 from epsworth.release.ledger.costs import State
-from epsworth.release.many_files import check_limit, digests_of
+from epsworth.release.many_files import MANIFEST, check_limit, digests_of, inputs
 from epsworth.release.outputs import STANDARD, is_there
-from epsworth.release.parts import derivation
 from epsworth.release.policy import Policy
-from epsworth.release.released_folder import MANIFEST, inputs
 from epsworth.release.streams import (
     ENDINGS,
     Format,

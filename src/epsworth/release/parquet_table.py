@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -15,12 +16,11 @@ import numpy as np
 from epsworth.extras import needed
 from epsworth.files import FULL
 from epsworth.refusals import alone
-from epsworth.release.batches import encoded, told_types
 from epsworth.release.beside import check_metadata
+from epsworth.release.columns import values_withheld
 from epsworth.release.file_tables import FileTable, Progress, Seen, WordsOf
 from epsworth.release.ledger.ids import Count, Ids, check_id_column, count_ids
 from epsworth.release.tables import Perturbation
-from epsworth.release.withheld import values_withheld
 
 if TYPE_CHECKING:
     import polars as pl
@@ -229,3 +229,46 @@ def _plain(error: Exception) -> str:
     """Return what the system says; an engine's other words may show values."""
     found = re.search(r"[A-Z][A-Za-z ]+(?= \(os error \d+\))", str(error))
     return found[0] if found else getattr(error, "strerror", None) or "it is damaged, or of another format"
+
+
+def told_types(schema: pl.Schema) -> bytes:
+    """Return names and types; a text is a text, whether or not a dictionary holds it."""
+    import polars as pl
+
+    words = (pl.Categorical, pl.Enum)
+    return repr([(name, str(pl.String if kind in words else kind)) for name, kind in schema.items()]).encode()
+
+
+def encoded(frame: pl.DataFrame) -> bytes:
+    """Return a batch as bytes: equal for equal values, different for different ones."""
+    found = []
+    for series in frame:
+        found += [part for piece in _pieces(series) for part in (len(piece).to_bytes(8, "little"), piece)]
+    return b"".join(found)
+
+
+def _pieces(series: pl.Series) -> tuple[bytes, bytes, bytes]:
+    """Return which values are there, how long they are where they are texts, and what they are."""
+    import polars as pl
+
+    series = series.alias("values")  # some of an engine's functions take a name for a pattern
+    full, kind = not series.null_count(), series.dtype
+    there = (np.ones(len(series), dtype=bool) if full else series.is_not_null().to_numpy()).tobytes()
+    if kind in (pl.Categorical, pl.Enum) or kind.is_decimal() or kind == pl.Int128:
+        series = series.cast(pl.String)
+        kind = series.dtype
+    if kind == pl.String:
+        texts = series if full else series.fill_null("")
+        return there, texts.str.len_bytes().to_numpy().tobytes(), texts.str.join("").item().encode("utf-8")
+    if kind == pl.Binary:
+        blocks = series.fill_null(b"").to_list()
+        return there, np.array([len(block) for block in blocks], dtype=np.uint32).tobytes(), b"".join(blocks)
+    if kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean:
+        physical = series.to_physical()
+        filled = physical if full else physical.fill_null(False if kind == pl.Boolean else 0)
+        return there, b"", filled.to_numpy().tobytes()
+    if kind == pl.Null:
+        return there, b"", b""
+    out = io.BytesIO()
+    pl.DataFrame([series.rechunk()]).write_ipc(out, compat_level=pl.CompatLevel.oldest())
+    return there, b"", out.getvalue()

@@ -1,6 +1,7 @@
 """The policy that clients run: public, versioned, readable; one mechanism and one exact epsilon per feature.
 
-Numbers keep the text they were written with: an epsilon of ``0.1`` is one tenth, not the float above it.
+Numbers keep the text they were written with: an epsilon of ``0.1`` is one tenth, not the float above it.  A policy's
+text is checked before it is parsed, so that reading it takes little, and packed when written.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from numpy.typing import NDArray
@@ -25,14 +27,108 @@ from epsworth.guarantees import Approximate, Guarantee, Pure, Unit, compose
 from epsworth.mechanisms.family import parse
 from epsworth.mechanisms.table import ALIASES
 from epsworth.numerals import decimal_below, exact_decimal, exact_sum, short
+from epsworth.release.grids import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.passed import Pass
-from epsworth.release.policy_text import check_no_table, check_text, packed
 from epsworth.release.reading import VERSION, check_stated, read_pass, read_rules
-from epsworth.release.rules import BITS, UNSAMPLED, Rule, Sampling
 from epsworth.release.tailoring import Tailoring, read_tailoring
 from epsworth.results import Result, json_form
 from epsworth.rounding import show_up
+from epsworth.sources import KINDS
 from epsworth.space import Domain, Feature, Ranges, as_domain
+
+LARGEST = 1 << 20  # bytes
+LARGEST_TAILORED = 1 << 24  # of a policy that holds a copy of a classifier
+DEPTH = 16  # of brackets
+LONGEST = 40  # characters of a number
+WIDTH = 118  # letters of a line of numbers
+
+# texts that do not end run to the end, so that no letter is looked at twice
+_TOKENS = re.compile(
+    r"""
+    \"{3} (?: [^\\"] | \\. | "{1,2}(?!") )*+ (?: "{3,5} | \Z )
+  | '{3} (?: [^'] | '{1,2}(?!') )*+ (?: '{3,5} | \Z )
+  | " (?: [^\\"\n] | \\. )*+ "?
+  | ' [^'\n]*+ '?
+  | \# [^\n]*+
+  | (?P<open> [\[{] ) | (?P<close> [\]}] )
+  | (?P<number> (?<![\w.-]) [+-]?[0-9][\w.+-]*+ (?! [ \t]* [=.] ) )
+  | [\w.+-]++
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+_TABLE = re.compile(r"^[ \t]*\[+([^\[\]\n]*)\]+", re.MULTILINE)
+_TAILORED = re.compile(r"^\[tailored\b", re.MULTILINE)
+_KEY = re.compile(r"^[ \t]*([\w.-]+|\"[^\"\n]*\")[ \t]*=", re.MULTILINE)
+
+
+def check_no_table(path: str | Path) -> str | Path:
+    """Return the path of a policy's file; refuse one that is a table's by its ending.
+
+    Examples
+    --------
+    >>> check_no_table("table.csv")
+    Traceback (most recent call last):
+    ValueError: policy table.csv: this is a table, by its ending; a policy is a .toml file, and is named before tables
+    """
+    if str(path).lower().endswith(tuple(KINDS)):
+        raise ValueError(
+            f"policy {path}: this is a table, by its ending; a policy is a .toml file, and is named before tables"
+        )
+    return path
+
+
+def check_text(text: str) -> None:
+    """Refuse a policy's text that is too long, nested too deeply, or holds a number of too many characters.
+
+    Examples
+    --------
+    >>> check_text("epsilon = " + 41 * "1")
+    Traceback (most recent call last):
+        ...
+    ValueError: epsilon: a number has 41 characters, the most is 40; round it
+    """
+    most = LARGEST_TAILORED if _TAILORED.search(text) else LARGEST
+    if len(text) > most or len(text.encode(errors="replace")) > most:
+        raise ValueError(
+            f"the policy is longer than {most >> 20} MiB; make one of fewer features, or of a smaller copy"
+        )
+    depth = 0
+    for token in _TOKENS.finditer(text):
+        if token["open"]:
+            depth += 1
+            if depth > DEPTH:
+                raise ValueError(
+                    f"{_entry(text, token.start())}: brackets are nested more than {DEPTH} deep; flatten it"
+                )
+        elif token["close"]:
+            depth = max(0, depth - 1)
+        elif token["number"] and len(token["number"]) > LONGEST:
+            size = len(token["number"])
+            told = f"a number has {size:,} characters, the most is {LONGEST}; round it"
+            raise ValueError(f"{_entry(text, token.start())}: {told}")
+
+
+def _entry(text: str, at: int) -> str:
+    """Return the path of the entry that holds a place, as the text names it."""
+    before = text[:at]
+    tables, keys = list(_TABLE.finditer(before)), list(_KEY.finditer(before))
+    table = tables[-1][1].strip() + "." if tables else ""
+    if not keys or (tables and keys[-1].start() < tables[-1].start()):
+        return f"line {before.count(chr(10)) + 1}"
+    return f"{table}{keys[-1][1]}"[:200]
+
+
+_COLUMN = re.compile(
+    r"\[\n((?: *(?:-?\d+|\[[-\d, ]*\]),\n)+) *\]"
+)  # of whole numbers, or of lists of them; no text has line ends
+
+
+def packed(text: str) -> str:
+    """Return TOML with as many whole numbers in a line as fit, not one: a forest's tables have thousands."""
+    for _ in range(2):  # the lists in a list, then the list
+        text = _COLUMN.sub(lambda found: f"[{fill(' '.join(found[1].split()), WIDTH).rstrip(',')}]", text)
+    return text
+
 
 HEADER = "# An epsworth policy: what every client runs before a record leaves the device. Everything in it is public.\n"
 TAILORED = """\
@@ -182,7 +278,7 @@ class Policy(Result):
 
         It is of the text that `for_clients` returns, without the fingerprint itself.
         """
-        from epsworth.release.client_form import content
+        from epsworth.release.client_files import content
 
         return hashlib.sha256(content(self).encode()).hexdigest()
 
@@ -215,7 +311,7 @@ class Policy(Result):
         >>> [(sent["smoker"], round(float(share), 3)) for sent, share in policy.outcomes({"smoker": "no", "id": 7})]
         [('no', 0.731), ('yes', 0.269)]
         """
-        from epsworth.release.outcomes import outcomes
+        from epsworth.release.black_box import outcomes
 
         return outcomes(self, record)
 
@@ -285,7 +381,7 @@ class Policy(Result):
         >>> json.loads(text)["features"][0]["high"]
         '11482347978973021681'
         """
-        from epsworth.release.client_form import client_form
+        from epsworth.release.client_files import client_form
 
         return client_form(self)
 
@@ -391,3 +487,41 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return f"{Fraction(value)}"
     return value
+
+
+Given = Policy | str | Path
+
+
+def as_policy(policy: Given, table: object = None) -> Policy:
+    """Return a policy, read where a path is given.
+
+    Parameters
+    ----------
+    policy : Policy or path
+    table : object, optional
+        What is given beside it, which is no policy unless the two were exchanged.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or the table is a policy.
+
+    Examples
+    --------
+    >>> from epsworth import Policy
+    >>> as_policy([[0.2, 0.7]], Policy.of("pm", 1, {"age": (0, 100)}))
+    Traceback (most recent call last):
+    TypeError: policy: the table was given in its place; give the policy first, then the table
+    """
+    if _names_policy(table) and not _names_policy(policy):
+        raise TypeError("policy: the table was given in its place; give the policy first, then the table")
+    if isinstance(policy, Policy):
+        return policy
+    if not isinstance(policy, (str, Path)):
+        raise TypeError(f"policy must be a Policy or the path of its file, got {type(policy).__name__}; give one")
+    return Policy.load(policy)
+
+
+def _names_policy(value: object) -> bool:
+    """Tell whether a value is a policy, or a path that can be nothing else."""
+    return isinstance(value, Policy) or (isinstance(value, (str, Path)) and Path(value).suffix.lower() == ".toml")

@@ -9,8 +9,8 @@ from typing import Any
 from epsworth.client.kernels import MOST_BITS
 from epsworth.guarantees import Guarantee
 from epsworth.numerals import EXACT, plain
+from epsworth.release.grids import BITS, Rule, Sampling
 from epsworth.release.passed import ENTRIES, Pass
-from epsworth.release.rules import BITS, Rule, Sampling
 from epsworth.space import KEYS, Domain
 
 VERSION = 1

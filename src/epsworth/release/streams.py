@@ -16,12 +16,10 @@ from typing import IO, TYPE_CHECKING, Literal
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
 from epsworth.numerals import plain, whole
 from epsworth.parallel import check_n_jobs
-from epsworth.release.file_tables import Seen, file_table, with_sep
-from epsworth.release.given import Given, as_policy
+from epsworth.release.file_tables import PartWords, Seen, derivation, file_table, with_sep
 from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps
 from epsworth.release.outputs import STANDARD, bytes_of, execute_run, standard_output
-from epsworth.release.parts import PartWords, derivation
-from epsworth.release.policy import Policy
+from epsworth.release.policy import Given, Policy, as_policy
 from epsworth.release.receipt import Receipt
 from epsworth.release.tables import Perturbation
 from epsworth.rounding import float_above

@@ -1,4 +1,7 @@
-"""`perturb`: a policy applied to a table in memory; other columns pass through, or leave, as it says."""
+"""`perturb`: a policy applied to a table in memory; other columns pass through, or leave, as it says.
+
+A tailored policy sees a column as places, and natural values leave for them.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,51 @@ from epsworth.headers import NO_COLUMN, shown_names
 from epsworth.mechanisms.words import NotPrivate, SystemWords
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
-from epsworth.release.columns import Column, Indices
-from epsworth.release.given import Given, as_policy
-from epsworth.release.passing import passing, stacked
-from epsworth.release.placed import Placed
-from epsworth.release.policy import Policy
-from epsworth.release.unused import check_categories, without_unused
-from epsworth.release.verified import check_plain, check_released
-from epsworth.release.withheld import values_withheld
+from epsworth.release.columns import (
+    Column,
+    check_categories,
+    passing,
+    stacked,
+    values_withheld,
+    without_unused,
+)
+from epsworth.release.copies import Indices
+from epsworth.release.grids import Grid
+from epsworth.release.outputs import check_plain, check_released
+from epsworth.release.policy import Given, Policy, as_policy
 from epsworth.series import numbers_series, series_codes, series_numbers, words_series
+from epsworth.space import Feature
 from epsworth.values import GAPS, number, spelt_number
+
+if TYPE_CHECKING:
+    from epsworth.release.policy import Policy
+
+
+class Placed:
+    """A column on its grid, as `Column` is one under a rule; nothing that it holds is ever refused."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+
+    @property
+    def feature(self) -> Feature:
+        """Its public range or categories."""
+        return self.grid.feature
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The natural values by place."""
+        return self.grid.values
+
+    def places(self, column: Any) -> Indices:
+        """Return the places of natural values, whatever they are."""
+        return self.grid.places(column)
+
+    def released(self, drawn: Indices, keep: Bools | None, policy: Policy) -> NDArray[Any]:
+        """Return natural values; every record releases them."""
+        values: NDArray[Any] = self.values[np.asarray(drawn)]
+        return values
+
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -10,7 +10,7 @@ Everything in the ``[tailored]`` table of a policy is checked, and every kernel 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,13 +25,121 @@ from epsworth.mechanisms.rational import stated_epsilon
 from epsworth.mechanisms.regions import MOST_REGIONS, RegionKernel
 from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.numerals import exact_decimal
-from epsworth.release.copies import Copy, Indices, Input, Trees
-from epsworth.release.grids import Grid
+from epsworth.release.copies import (
+    EXACT,
+    MOST_COMBINATIONS,
+    Cells,
+    Copy,
+    Indices,
+    Input,
+    Joint,
+    Layer,
+    Layers,
+    Trees,
+    require,
+)
+from epsworth.release.grids import BITS, Grid
 from epsworth.release.randomisers import Average, ConditionalKernel, Gain, Randomiser, Worst, asks_only
 from epsworth.release.reading import known_table, with_floats
-from epsworth.release.reading_copies import read_copy
-from epsworth.release.rules import BITS
 from epsworth.space import Domain
+
+PLAIN = ("layers", "trees", "tree")
+JOINED = ("joint", "cells")
+
+
+def read_copy(table: Any, inputs: Sequence[Input], regions: int) -> Copy:
+    """Return the copy that a policy's table describes; a wrong entry is named by its path.
+
+    Raises
+    ------
+    ValueError
+        If something is missing, is no whole number, or could fail or round on some record.
+    """
+    require(isinstance(table, Mapping), "copy: must be a table")
+    kind, inputs = table.get("kind"), tuple(inputs)
+    if kind == "joint":
+        found: Copy = _joint(table, inputs, regions)
+    elif kind == "cells":
+        found = _cells(table, inputs)
+    elif kind in PLAIN:
+        found = _plain(table, inputs, regions)
+    else:
+        raise ValueError(f"copy.kind: must be one of {', '.join(PLAIN + JOINED)}, got {kind!r}")
+    require(found.regions == regions, f"copy: it tells {found.regions} regions apart, the policy has {regions}")
+    return found
+
+
+def _plain(table: Mapping[str, Any], inputs: tuple[Input, ...], regions: int) -> Copy:
+    if table["kind"] == "layers":
+        given: Any = table.get("layers")
+        require(isinstance(given, Sequence) and not isinstance(given, str), "layers: must be a list")
+        return Layers(inputs, tuple(_layer(part, f"layers[{i}]") for i, part in enumerate(given)))
+    columns = {key: _whole(table, key, key) for key in ("feature", "threshold", "left", "right", "roots")}
+    sets = table.get("sets", {})
+    require(isinstance(sets, Mapping), "sets: must be a table")
+    named = {_node(at): tuple(_whole(sets, at, f"sets.{at}").tolist()) for at in sets}
+    return Trees(
+        inputs, columns["feature"], columns["left"], columns["right"], columns["threshold"], named,
+        columns["roots"], _whole(table, "values", "values", rows=True), regions, table["kind"] == "tree",
+    )  # fmt: skip
+
+
+def _joint(table: Mapping[str, Any], inputs: tuple[Input, ...], regions: int) -> Joint:
+    given: Any = table.get("parts")
+    counts = _whole(table, "counts", "joint.counts").tolist()
+    require(isinstance(given, list), "joint.parts: must be a list of tables")
+    require(len(given) == len(counts), "joint.counts: must be one for each part")
+    parts = tuple(_part(part, inputs, counts[i], f"joint.parts[{i}]") for i, part in enumerate(given))
+    return Joint(inputs, parts, _whole(table, "table", "joint.table"), regions)
+
+
+def _cells(table: Mapping[str, Any], inputs: tuple[Input, ...]) -> Cells:
+    count: Any = table.get("count")
+    require(type(count) is int, "cells.count: must be a whole number")
+    columns = {key: _whole(table, key, f"cells.{key}") for key in ("sensitive", "labels", "weights")}
+    return Cells(
+        inputs, _part(table.get("part"), inputs, count, "cells.part"), columns["sensitive"], columns["labels"],
+        _whole(table, "medians", "cells.medians", rows=True), columns["weights"],
+    )  # fmt: skip
+
+
+def _part(table: Any, inputs: tuple[Input, ...], count: int, where: str) -> Copy:
+    """Return a plain copy; parts have no parts of their own."""
+    require(isinstance(table, Mapping), f"{where}: must be a table")
+    require(table.get("kind") in PLAIN, f"{where}.kind: must be one of {', '.join(PLAIN)}")
+    require(1 <= count <= MOST_COMBINATIONS, f"{where}: must tell 1 to {MOST_COMBINATIONS} regions apart")
+    try:
+        return read_copy(table, inputs, count)
+    except ValueError as problem:
+        raise ValueError(f"{where}: {problem}") from None
+
+
+def _layer(part: Any, where: str) -> Layer:
+    require(isinstance(part, Mapping), f"{where}: must be a table")
+    shift = part.get("shift", 0)
+    require(type(shift) is int, f"{where}.shift: must be a whole number")
+    return Layer(
+        _whole(part, "weights", f"{where}.weights", rows=True), _whole(part, "biases", f"{where}.biases"), shift
+    )
+
+
+def _node(at: Any) -> int:
+    named = isinstance(at, str) and at.isascii() and at.isdecimal() and len(at) <= 12
+    require(named, "sets: nodes must be named by their numbers")
+    return int(at)
+
+
+def _whole(table: Mapping[str, Any], key: str, where: str, *, rows: bool = False) -> Indices:
+    """Return a list of whole numbers below 2^53, or rows of them that are equally long."""
+    given: Any = table.get(key)
+    require(isinstance(given, list), f"{where}: must be a list of whole numbers")
+    lists: list[Any] = given if rows else [given]
+    require(all(isinstance(row, list) for row in lists), f"{where}: must be a list of rows")
+    require(len({len(row) for row in lists}) <= 1, f"{where}: rows must be equally long")
+    fine = all(type(value) is int and abs(value) < EXACT for row in lists for value in row)
+    require(fine, f"{where}: must be whole numbers below 2^53")
+    return np.array(given, dtype=np.int64)
+
 
 CHUNK = 1 << 14  # records, or contexts, that are looked at together
 MOST_REPRESENTATIVES = 1 << 12  # of one region
@@ -397,14 +505,14 @@ def _randomiser(entry: Any, epsilon: Decimal, count: int, inputs: list[Input]) -
     if kind == "worst":
         return Worst(epsilon, count)
     if kind == "average":
-        orders = tuple(tuple(_whole(row, "kernel.orders")) for row in _list(table, "orders", "kernel."))
-        most = tuple(_whole(_list(table, "most", "kernel."), "kernel.most"))
+        orders = tuple(tuple(_whole_numbers(row, "kernel.orders")) for row in _list(table, "orders", "kernel."))
+        most = tuple(_whole_numbers(_list(table, "most", "kernel."), "kernel.most"))
         prior = _copy(table.get("prior"), "kernel.prior", inputs, len(orders))
         if not isinstance(prior, Trees):
             raise ValueError("kernel.prior: must be one tree whose leaves have numbers")
         return Average(epsilon, count, prior, orders, most)
     rows = tuple(tuple(_weight(weight) for weight in _row(row)) for row in _list(table, "rows", "kernel."))
-    instead = tuple(tuple(_whole(row, "kernel.instead")) for row in _list(table, "instead", "kernel."))
+    instead = tuple(tuple(_whole_numbers(row, "kernel.instead")) for row in _list(table, "instead", "kernel."))
     kernel = RegionKernel("region", stated_epsilon(epsilon), len(rows), rows, np.zeros(len(rows)), np.inf, -np.inf)
     try:
         return Gain(epsilon, count, kernel, instead)
@@ -421,13 +529,13 @@ def _weight(given: Any) -> int:
 def _places(given: Any, where: str, columns: list[tuple[Grid, bool]]) -> Indices:
     """Return rows of places of the sensitive columns; ranges are checked with all the rest."""
     width = sum(hidden for _, hidden in columns)
-    rows = [_whole(row, where) for row in _row(given)]
+    rows = [_whole_numbers(row, where) for row in _row(given)]
     if any(len(row) != width for row in rows):
         raise ValueError(f"{where}: must hold one place for each of the {width} sensitive columns")
     return np.array(rows, dtype=np.int64).reshape(len(rows), width)
 
 
-def _whole(given: Any, where: str) -> list[int]:
+def _whole_numbers(given: Any, where: str) -> list[int]:
     if not isinstance(given, list) or not all(type(value) is int and abs(value) < 1 << 53 for value in given):
         raise ValueError(f"{where}: must be a list of whole numbers")
     return given

@@ -14,8 +14,7 @@ from epsworth.frames import as_frame
 from epsworth.numerals import short
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index
-from epsworth.release.given import Given, as_policy
-from epsworth.release.policy import Policy
+from epsworth.release.policy import Given, Policy, as_policy
 from epsworth.release.tables import Perturbation, check_unmasked, perturb
 
 CONTAINERS = ("default", "pandas", "polars")

@@ -10,7 +10,7 @@ from epsworth.arrays import Floats
 from epsworth.guarantees import ceiling
 from epsworth.release import Policy
 from epsworth.release.analysis import Released
-from epsworth.release.rules import Rule
+from epsworth.release.grids import Rule
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated

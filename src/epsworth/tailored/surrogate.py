@@ -18,7 +18,7 @@ from epsworth.arrays import Floats
 from epsworth.keeping import Arrays, Keeping
 from epsworth.parallel import in_order
 from epsworth.release.copies import EXACT, LEAF, Copy, Indices, Input, Layer, Layers, Trees
-from epsworth.release.reading_copies import read_copy
+from epsworth.release.tailoring import read_copy
 from epsworth.tailored.problem import Public, jittered, resampled, uniform
 
 KINDS = ("linear", "tree:32", "relu", "tree:256", "tree:1024")  # the smaller ones first

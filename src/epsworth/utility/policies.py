@@ -19,7 +19,7 @@ from epsworth.mechanisms.record import RecordRelease
 from epsworth.records import FrameRecords, Records, as_records
 from epsworth.release import Policy
 from epsworth.release.analysis import Released, Scaled, encoded, unsampled
-from epsworth.release.rules import Rule
+from epsworth.release.grids import Rule
 from epsworth.rounding import float_above, show_up, sum_above
 from epsworth.space import Domain, Feature
 from epsworth.utility.labels import answer

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from epsworth.files import OutputError
-from epsworth.release.folders import folder_named, to_disk
+from epsworth.release.folders import NO_LINKS, folder_named, to_disk
 from epsworth.release.ledger.costs import Amounts, LedgerConfig
-from epsworth.release.locks import NO_LINKS
 
 VERSION = 3
 DATABASE, KEY = "ledger.sqlite3", "units.key"
