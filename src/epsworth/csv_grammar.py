@@ -107,7 +107,7 @@ def check_sep(sep: str) -> bytes:
     >>> check_sep(";")
     b';'
     """
-    if sep not in SEPARATORS:
+    if not isinstance(sep, str) or sep not in SEPARATORS:
         raise ValueError(f"sep must be a comma, a semicolon, a tab or a bar, got {short(sep)}")
     return sep.encode()
 

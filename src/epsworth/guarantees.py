@@ -139,7 +139,7 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     >>> compose([Approximate(1.0, 0.1), Approximate(1.0, 0.1)])
     Approximate(epsilon=2.0, delta=0.19, unit='record')
     """
-    if not parts:
+    if isinstance(parts, (tuple, list)) and not parts:
         raise ValueError("nothing to compose: give at least one guarantee")
     for part in parts if isinstance(parts, (tuple, list)) else [parts]:
         if not isinstance(part, Guarantee):

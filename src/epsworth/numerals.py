@@ -65,6 +65,21 @@ def share(field: str, value: object, *, error: type[ValueError] = ValueError) ->
     return found
 
 
+def truth(field: str, value: object) -> bool:
+    """Return True or False, or refuse what is neither in one sentence.
+
+    Examples
+    --------
+    >>> truth("again", "no")
+    Traceback (most recent call last):
+        ...
+    ValueError: again must be True or False, got 'no'
+    """
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise ValueError(f"{field} must be True or False, got {short(value)}")
+    return bool(value)
+
+
 def as_float(value: object) -> float:
     """Return a number as a double; NaN, which fails every comparison, for what is none (texts and truths are none)."""
     if isinstance(value, (str, bytes, bytearray)) or type(value).__name__ in ("bool", "bool_"):

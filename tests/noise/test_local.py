@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import epsworth as ew
 from epsworth import noise
+from epsworth.mechanisms.boosted_laplace import BoostedLaplace
+from epsworth.mechanisms.pb_grr import PBGRR
 from epsworth.noise.local import channel_loss
 
 budgets = st.floats(0.05, 8.0)
@@ -145,7 +147,7 @@ def test_misuse_is_refused(call, message):
 
 @given(epsilon=st.floats(0.01, 20.0), theta=st.floats(0.0, 0.4), share=parts, k=st.integers(2, 60))
 def test_the_family_is_the_channel_on_the_grid(epsilon, theta, share, k):
-    mechanism = ew.mechanisms.PBGRR(epsilon, k=k, theta=theta, share=share)
+    mechanism = PBGRR(epsilon, k=k, theta=theta, share=share)
     grid = np.arange(k) / (k - 1)
     matrix = mechanism.law(grid[:, np.newaxis]).pmf(grid)
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
@@ -159,7 +161,7 @@ def test_the_family_is_the_channel_on_the_grid(epsilon, theta, share, k):
 
 @given(epsilon=st.floats(0.01, 20.0), beta=st.floats(0.01, 0.9), x=st.floats(0.0, 1.0))
 def test_the_boosted_laplace_family_keeps_its_region_and_its_promise(epsilon, beta, x):
-    mechanism = ew.mechanisms.BoostedLaplace(epsilon, beta=beta)
+    mechanism = BoostedLaplace(epsilon, beta=beta)
     assert float(mechanism.law(x).mass(0, 1)) >= 1 - beta - 1e-12
     y = np.linspace(-2, 3, 101)
     loss = np.log(mechanism.law(x).pdf(y)) - np.log(mechanism.law(np.linspace(0, 1, 21)[:, np.newaxis]).pdf(y))

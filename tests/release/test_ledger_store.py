@@ -716,3 +716,17 @@ def test_digests_are_keyed(tmp_path):
 def test_amounts_are_never_below_what_is_charged(value):
     amount = amount_above("epsilon", value)
     assert Fraction(amount - 1, ONE) < value <= Fraction(amount, ONE)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("key_check", "x"), ("key_check", -1), ("everybody_epsilon", "x"), ("everybody_epsilon", "-1"), ("cap", "x"),
+     ("cap", b"7777777"), ("cap", -1), ("delta_cap", "x"), ("unit", b"x")],
+)  # fmt: skip
+@pytest.mark.cases("all")
+def test_what_is_fixed_is_read_as_amounts_and_names_or_refused(tmp_path, column, value):
+    ended(ledger := Ledger(tmp_path), begun(ledger, 1, [7], cap=3))
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database, database:
+        database.execute(f"UPDATE meta SET {column} = ?", (value,))
+    with pytest.raises(ValueError, match=r"do not belong together|damaged"):
+        begun(Ledger(tmp_path), 2, [8], cap=3)

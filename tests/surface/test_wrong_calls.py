@@ -69,6 +69,38 @@ CALLS = {  # what is called, and what its sentence says
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", cap="x", ledger=t.folder / "l"),
         "cap: must be a finite number, got 'x'",
     ),
+    "again by a text": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger=t.folder / "l", again="no"),
+        "again must be True or False, got 'no'",
+    ),
+    "words of a number": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger=t.folder / "l", words=3),
+        "words must be a source of words, for tests alone, got 3",
+    ),
+    "a kind of a list": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", kind=[None]), "the format must be"
+    ),
+    "a separator of a list": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", sep=[]), "sep must be a comma, a"
+    ),
+    "a unit of an array": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", unit=PAIR, ledger=t.folder / "l"),
+        "unit must be the name of a column",
+    ),
+    "a ledger of an array": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger=PAIR), "must name a file"
+    ),
+    "a confidence of nothing": (
+        lambda t: ew.safe_box(t.model, t.frame[:1], sensitive=["a"], domain=D, confidence=None), "confidence must lie"
+    ),
+    "a wish of an array": (lambda t: tailor(t, wish=PAIR), "wish must be one of"),
+    "a surrogate of an array": (lambda t: tailor(t, surrogate=PAIR), "surrogate must be one of"),
+    "cells of an array": (lambda t: tailor(t, cells=PAIR), "cells must be a whole number"),
+    "classifiers of an array": (lambda t: tailor(t, classifiers=PAIR), "classifiers must be a list, or a mapping"),
+    "an array per what": (lambda t: ew.Policy.of("pm", 1, D, per=PAIR), "per must be 'record' or 'feature', got"),
+    "an array of what": (lambda t: ew.recommend(t.curves, at_least=0.9, of=PAIR), "of must be 'stability' or"),
+    "guarantees of an array": (lambda t: ew.compose(PAIR), "parts must be a list of Pure, Probabilistic or"),
+    "an epsilon beyond the doubles": (lambda t: ew.MECHANISMS["pm"](10**400), "epsilon must be a number or an array"),
     "a ceiling of a text": (lambda t: ew.ceiling("x", 2), "epsilon_total must be finite and not negative, got 'x'"),
     "a ceiling under a text": (lambda t: ew.ceiling(1, 2, delta="x"), "delta must lie in [0, 1], got 'x'"),
     "an epsilon for a text": (lambda t: ew.epsilon_needed("x", 2), "at_least must be a number, got 'x'"),
@@ -100,7 +132,12 @@ CALLS = {  # what is called, and what its sentence says
 }  # fmt: skip
 
 
-RIGHT = object()
+RIGHT, PAIR = object(), np.array([1, 2])
+
+
+def tailor(t, **other):
+    """Ask for a tailored policy, otherwise than is right."""
+    return ew.tailor(t.model, t.frame, sensitive=["a"], domain=D, epsilon=1, public=True, **other)
 
 
 def ask(t, model=RIGHT, X=RIGHT, **other):

@@ -122,7 +122,7 @@ def _numbers(field: str, given: ArrayLike) -> Floats:
         kinds = {type(one) for one in np.asarray(given, dtype=object).flat}
         if not kinds & {str, bytes, bool, np.bool_, np.str_}:
             return as_floats(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise ValueError(f"{field} must be a number or an array of numbers, got a {type(given).__name__}")
 

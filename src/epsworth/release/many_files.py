@@ -20,6 +20,7 @@ import numpy as np
 
 from epsworth.documents import read_json
 from epsworth.files import OutputError, check_name, file_named
+from epsworth.numerals import truth
 from epsworth.release.file_tables import Seen, derivation, keyed, with_sep
 from epsworth.release.file_tasks import (
     Drawing,
@@ -36,7 +37,7 @@ from epsworth.release.file_tasks import (
     file_key,
 )
 from epsworth.release.folders import NO_LINKS, folder_named, state_folder, to_disk
-from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_unit
 from epsworth.release.ledger.store import LedgerEntry
 from epsworth.release.outputs import STANDARD, execute_run, hash_of, is_there, on_disk
 from epsworth.release.policy import Given, as_policy
@@ -424,6 +425,8 @@ def perturb_files(
     form = with_sep(given.kind, sep)
     most = check_limit(unit, max_rows_per_person)
     check_caps(cap=cap, delta_cap=delta_cap)
+    truth("again", again)
+    check_unit(unit)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)

@@ -434,7 +434,7 @@ def check_policy(path: str | Path) -> Path:
 
 def _shares(epsilon: Amount, features: Sequence[Feature], per: Unit, sample: int | None) -> dict[str, Decimal]:
     """Return the epsilon of every feature: the largest of so many decimals that do not add up to more."""
-    if per not in ("record", "feature"):
+    if not isinstance(per, str) or per not in ("record", "feature"):
         raise ValueError(f"per must be 'record' or 'feature', got {short(per)}; write per=\"record\"")
     share, parts = exact_decimal("epsilon", epsilon), len(features) if sample is None else sample
     _check_count(parts, len(features))

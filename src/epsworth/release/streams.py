@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
-from epsworth.numerals import plain, whole
+from epsworth.numerals import plain, short, truth, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.release.file_tables import PartWords, Seen, derivation, file_table, with_sep
-from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps
+from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_unit
 from epsworth.release.outputs import STANDARD, bytes_of, execute_run, standard_output
 from epsworth.release.policy import Given, Policy, as_policy
 from epsworth.release.receipt import Receipt
-from epsworth.release.tables import Perturbation
+from epsworth.release.tables import Perturbation, check_words
 from epsworth.rounding import float_above
 
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ def perturb_file(
     check_n_jobs(jobs)
     check_caps(cap=cap, delta_cap=delta_cap)
     check_most(max_rows_per_person)
+    truth("again", again)
+    check_words(words)
+    check_unit(unit)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
@@ -171,7 +174,7 @@ def request_of(
         cap=cap,
         delta_cap=delta_cap,
         most=most,
-        again=again,
+        again=truth("again", again),
         adds=f"epsilon {plain(policy.total)}",
     )
 
@@ -291,6 +294,8 @@ def kind_of_ends(source: str | Path, destination: str | Path, kind: Format | Non
     for path, ending in found.items():
         if ending is None:
             raise ValueError(f"{path} has an unknown ending; give {', '.join(ENDINGS)}, or - for a standard stream")
+    if kind is not None and not isinstance(kind, str):
+        raise ValueError(f"the format must be csv, jsonl or parquet, got {short(kind)}")
     kinds = set(found.values()) | ({kind} if kind else set())
     if len(kinds) > 1:
         raise ValueError(f"input and output must be of one kind, got {' and '.join(sorted(map(str, kinds)))}")

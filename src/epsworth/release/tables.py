@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools
 from epsworth.frames import as_frame, categories_of, is_categorical
 from epsworth.headers import NO_COLUMN, shown_names
-from epsworth.mechanisms.words import NotPrivate, SystemWords
+from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
+from epsworth.numerals import short
 from epsworth.refusals import alone
 from epsworth.release.beside import check_beside, check_index, without_notes
 from epsworth.release.columns import (
@@ -69,7 +70,6 @@ class Placed:
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from epsworth.mechanisms.words import WordSource
     from epsworth.release.tailoring import Tailoring
 
 Replaced = Column | Placed
@@ -136,6 +136,13 @@ def _plain(value: Any) -> Any:
     return value.item() if plain else None if kind.__name__ in GAPS else value
 
 
+def check_words(words: object) -> WordSource | None:
+    """Refuse what no words can be taken of, before anything is charged."""
+    if words is not None and not isinstance(words, WordSource):
+        raise TypeError(f"words must be a source of words, for tests alone, got {short(words)}")
+    return words
+
+
 class Perturbation:
     """A policy made ready to run on tables, batch by batch.
 
@@ -146,7 +153,7 @@ class Perturbation:
     """
 
     def __init__(self, policy: Policy, words: WordSource | None = None) -> None:
-        self.policy, self.words = policy, words
+        self.policy, self.words = policy, check_words(words)
         self.ruled = {rule.feature.name: Column(rule) for rule in policy.rules}
         tailoring = policy.tailoring
         self.seen = {} if tailoring is None else {grid.name: Placed(grid) for grid in tailoring.grids}

@@ -1,4 +1,4 @@
-// What a target and an epsilon mean: the rules of epsworth.utility.recommend, on the numbers that the page holds.
+// What a target and an epsilon mean: the rules of epsworth.utility.recommendation, on the numbers that the page holds.
 // Lower bounds there are rounded down and upper bounds up, to whole units of 10^-digits, as are targets: so "enough" here
 // is never said where it does not hold of the result itself. Points are pairs [mechanism, epsilon], by number.
 

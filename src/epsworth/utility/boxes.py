@@ -31,6 +31,7 @@ from epsworth.arrays import Bools, Floats, Rng, as_floats, generator
 from epsworth.bounds import Risk, check_spent
 from epsworth.mechanisms import MECHANISMS
 from epsworth.mechanisms.law import MASS_ERROR, Law, draw_between, uniforms
+from epsworth.numerals import share
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, show_down, show_up
@@ -170,8 +171,7 @@ def safe_box(
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
     check_for_box(asked.features, [asked.records.column(position) for position in asked.positions])
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    confidence = share("confidence", confidence)
     mechanisms = asked.releases[0][0].mechanisms
     if any(m.points is not None or m.output == "real line" for m in mechanisms):
         raise ValueError(f"{mechanism} has no continuous law on the range; choose pm, sw, laplace_clipped or the like")

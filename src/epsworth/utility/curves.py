@@ -135,10 +135,10 @@ class Curves(Result):
 
     def bounds(self, of: Quantity = "stability") -> Bounds:
         """Return the bounds on ``"stability"`` or ``"accuracy"``."""
+        if not isinstance(of, str) or of not in QUANTITIES:
+            raise ValueError(f"of must be 'stability' or 'accuracy', got {short(of)}")
         if of == "stability":
             return self.stability
-        if of != "accuracy":
-            raise ValueError(f"of must be 'stability' or 'accuracy', got {short(of)}")
         if self.accuracy is None:
             raise ValueError("these curves hold no accuracy; pass the true labels as y")
         return self.accuracy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +25,7 @@ from epsworth.classifiers.fingerprints import fingerprint
 from epsworth.client.kernels import EPSILON_RANGE
 from epsworth.guarantees import Pure
 from epsworth.mechanisms.regions import MOST_REGIONS, checked_gain
-from epsworth.numerals import as_float, exact_decimal, share, short, whole
+from epsworth.numerals import as_float, exact_decimal, share, short, truth, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.records import Records
 from epsworth.release import Pass, Policy
@@ -154,16 +154,16 @@ def _weighed(classifiers: Classifiers | None) -> list[tuple[Any, float]]:
     if isinstance(classifiers, Mapping):
         return [(one, as_float(weight)) for one, weight in classifiers.items()]
     # an ensemble is a sequence, too: of its members
-    if hasattr(classifiers, "predict") or not isinstance(classifiers, (Iterable, type(None))):
+    if hasattr(classifiers, "predict") or not isinstance(classifiers, (Sequence, Mapping, type(None))):
         raise TypeError(f"classifiers must be a list, or a mapping from each to its weight, got {short(classifiers)}")
     return [(one, 1.0) for one in classifiers or ()]
 
 
 def _check(
-    wish: object, y: object, gain: object, classifiers: object, cells: object, fidelity: object, draw: object,
+    wish: object, y: object, gain: object, classifiers: Any, cells: object, fidelity: object, draw: object,
     surrogate: object,
 ) -> None:  # fmt: skip
-    if wish not in WISHES:
+    if not isinstance(wish, str) or wish not in WISHES:
         raise ValueError(f"wish must be one of {', '.join(map(repr, WISHES))}, got {short(wish)}")
     if wish == "accuracy" and y is None:
         raise ValueError("wish='accuracy' needs the true labels of the public records: give y")
@@ -171,10 +171,11 @@ def _check(
         raise ValueError(f"fidelity must not be negative, and finite, got {fidelity!r}")
     if fidelity and cells == 1:
         raise ValueError("fidelity needs cells, between which what is sent can differ; give cells=32, say")
-    if not isinstance(draw, (bool, np.bool_)):
-        raise ValueError(f"draw must be True or False, got {draw!r}")
+    truth("draw", draw)
+    _weighed(classifiers)
+    whole("cells", cells)
     known = ("auto", EXACT, TREE, *KINDS)
-    if surrogate not in known:
+    if not isinstance(surrogate, str) or surrogate not in known:
         raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {short(surrogate)}")
     asked = [name for name, given in (("wish='accuracy'", wish == "accuracy"), ("gain", gain is not None),
                                       ("cells", cells != 1), ("classifiers", classifiers)) if given]  # fmt: skip

@@ -8,7 +8,7 @@
 """
 
 from epsworth.release.ledger.costs import Amount, ChargeRequest, Identity, Run, check_caps
-from epsworth.release.ledger.ids import check_id_column, count_ids
+from epsworth.release.ledger.ids import check_id_column, check_unit, count_ids
 from epsworth.release.ledger.ledger import Ledger
 from epsworth.release.ledger.people import RowCounts
 from epsworth.release.ledger.store import is_ledger
@@ -22,6 +22,7 @@ __all__ = [
     "Run",
     "check_caps",
     "check_id_column",
+    "check_unit",
     "count_ids",
     "is_ledger",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.numerals import short
 from epsworth.values import MISSING, is_missing
 
 Hashes = NDArray[np.uint64]
@@ -142,9 +143,16 @@ def count_ids(count: Count, ids: Ids, name: str, first: int) -> None:
         raise ValueError(f"row {first + error.row}, {name}: the unit {error.why}") from None
 
 
+def check_unit(unit: object) -> str | None:
+    """Refuse what names no column."""
+    if unit is not None and not isinstance(unit, str):
+        raise TypeError(f"unit must be the name of a column, got {short(unit)}")
+    return unit
+
+
 def check_id_column(unit: str | None, names: Iterable[str]) -> None:
     """Refuse a table without the column that says whose a row is."""
-    if unit is not None and unit not in names:
+    if (unit := check_unit(unit)) is not None and unit not in names:
         raise ValueError(f"the table lacks the column {unit!r}, which says whose a row is; name another unit")
 
 

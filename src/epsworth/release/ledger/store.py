@@ -99,8 +99,12 @@ class Tables:
     def meta(self) -> tuple[LedgerConfig, Amounts]:
         """Return what is fixed, and what runs that name nobody charged everybody, of any number of bits."""
         found = self.database.execute("SELECT unit, cap, delta_cap, everybody_epsilon, everybody_delta FROM meta")
-        *config, epsilon, delta = found.fetchone()
-        return LedgerConfig(*config), Amounts(int(epsilon), int(delta))
+        unit, cap, delta_cap, *everybody = found.fetchone()
+        amounts = [amount for amount in (cap, delta_cap) if amount is not None]
+        plain = all(isinstance(text, str) and text.isascii() and text.isdigit() for text in everybody)
+        if not (plain and isinstance(unit, str | None) and all(isinstance(one, int) and one >= 0 for one in amounts)):
+            raise Altered("its caps, unit or sums of everybody are no amounts or names")
+        return LedgerConfig(unit, cap, delta_cap), Amounts(*map(int, everybody))
 
     def set_meta(self, config: LedgerConfig, everybody: Amounts) -> None:
         """Keep both."""
@@ -258,7 +262,9 @@ class Store:
             raise Altered("its database is no ledger's")
         if found[0] != VERSION:
             raise Altered("its database is of another version")
-        return None if found[1] is None else bytes(found[1])
+        if not isinstance(found[1], bytes | None):
+            raise Altered("its database is damaged")
+        return found[1]
 
     def _create(self, database: sqlite3.Connection, path: Path) -> None:
         """Make the tables, and then the key, which needs a database from then on."""
