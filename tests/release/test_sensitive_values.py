@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import epsworth as ew
+from epsworth.mechanisms.words import WordSource
 from epsworth.release import Pass, Policy, Rule, Sampling, perturb_file
 from epsworth.release.columns import passing
 from epsworth.release.tables import Perturbation
@@ -32,7 +33,7 @@ from epsworth.values import number, spelt_number
 WORD = 1 << 62
 
 
-class OneWord:
+class OneWord(WordSource):
     """The same word for ever: NOT PRIVATE."""
 
     private = False
