@@ -34,7 +34,8 @@ templates_path = ["_templates"]
 default_role = "py:obj"  # single backticks in docstrings hold code, and lead to our names
 highlight_language = "none"  # indented blocks are shell commands and files
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r"(?!epsworth).*|epsworth\.mechanisms\.words")]  # other people's names; ours must exist
+# other people's names; ours must exist
+nitpick_ignore_regex = [("py:.*", r"(?!epsworth).*|epsworth\.mechanisms\.words")]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
