@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Clock, Row, shown
-from epsworth.release.ledger import ChargeRequest, Identity, Ledger, RowCounts
+from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts
 
 PART = 65_536
 ALIKE = 1.5  # of a run beside a hundred: one beside ten thousand, which reads none of them

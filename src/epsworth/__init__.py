@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from epsworth import mechanisms as mechanisms
     from epsworth import noise as noise
     from epsworth import pac as pac
-    from epsworth import release as release
+    from epsworth import policy as policy
     from epsworth import reports as reports
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
     from epsworth.mechanisms import MECHANISMS, Mechanism, PrivacyIndicator, density_mechanism, gaussian_sigma
-    from epsworth.release import Policy, Receipt, perturb, perturb_file, perturb_files
-    from epsworth.release.transformer import Perturb
+    from epsworth.policy import Policy, Receipt, perturb, perturb_file, perturb_files
+    from epsworth.policy.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
     from epsworth.studies.result import StudyResult
     from epsworth.studies.study import Study
@@ -73,12 +73,12 @@ _HOMES = {
     "gaussian_sigma": "mechanisms",
     "Recommendation": "utility.recommendation",
     "recommend": "utility.recommendation",
-    "Perturb": "release.transformer",
-    "Policy": "release",
-    "Receipt": "release",
-    "perturb": "release",
-    "perturb_file": "release",
-    "perturb_files": "release",
+    "Perturb": "policy.transformer",
+    "Policy": "policy",
+    "Receipt": "policy",
+    "perturb": "policy",
+    "perturb_file": "policy",
+    "perturb_files": "policy",
     "SafeBox": "utility.boxes",
     "safe_box": "utility.boxes",
     "Split": "utility.splitting",
@@ -156,7 +156,7 @@ _PARTS = (
     "mechanisms",
     "noise",
     "pac",
-    "release",
+    "policy",
     "reports",
 )  # reached as attributes: epsworth.mechanisms.kernel(...)
 

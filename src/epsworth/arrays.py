@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 Rng = np.random.Generator | int | None
 """Randomness of an analysis: a generator, the seed of one, or None for a fresh one (NumPy's SPEC 7)."""
 

@@ -9,16 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Indices
 from epsworth.csv_grammar import Gated, unquoted
 from epsworth.extras import needed
 
 if TYPE_CHECKING:
     import polars as pl
-
-Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

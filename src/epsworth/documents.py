@@ -215,3 +215,31 @@ def _unusable(number: int | float | Decimal, path: tuple[str | int, ...]) -> Val
     where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
     shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
     return ValueError(f"{where}: must be a finite number of modest length{shown}; round it")
+
+
+def as_table(where: str, entry: object) -> Mapping[str, Any]:
+    """Return an entry of a document as a table, or refuse it by its path."""
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{where}: must be a table, got {entry!r}")
+    return entry
+
+
+def known_table(where: str, entry: object, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return a table whose entries are all known."""
+    table = as_table(where, entry)
+    check_known(where, table, keys)
+    return table
+
+
+def check_known(where: str, table: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    """Refuse entries of a table that are none of those known."""
+    for key in table:
+        if key not in keys:
+            raise ValueError(f"{where and where + '.'}{key}: unknown entry; the entries are {', '.join(keys)}")
+
+
+def with_floats(value: object) -> Any:
+    """Return what is compared with a table's values as these values are: floats, where the text has decimals."""
+    if isinstance(value, list):
+        return [with_floats(item) for item in value]
+    return float(value) if isinstance(value, Decimal) else value

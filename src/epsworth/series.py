@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Indices
 from epsworth.values import PLAIN, WORDS, numbers, plain_array
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from epsworth.space import Feature
 
 NAME = "values"  # some functions of engines take a name such as ^a.*$ for a pattern
-Indices = NDArray[np.int64]
 Codes = Callable[[Any], Indices]
 
 

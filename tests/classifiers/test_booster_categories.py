@@ -20,11 +20,11 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError, load_model
+from epsworth.grids import Grid
 from epsworth.records import as_records
-from epsworth.release.copies import Trees
-from epsworth.release.grids import Grid
 from epsworth.space import Feature
 from epsworth.tailored.distillation import certificate_of, copy_of
+from epsworth.tailored.surrogates import Trees
 from readings import tree_model
 
 xgboost = pytest.importorskip("xgboost", "3.1", reason="files of XGBoost hold levels from 3.1 on")

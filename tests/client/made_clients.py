@@ -17,7 +17,7 @@ import epsworth as ew
 from epsworth.mechanisms import KERNELS, MECHANISMS, PM, kernel
 from epsworth.mechanisms.table import _proven
 from epsworth.mechanisms.two_level import TwoLevelKernel, two_level
-from epsworth.release import Pass, Policy, Rule, Sampling
+from epsworth.policy import Pass, Policy, Rule, Sampling
 
 MODULE = Path(ew.__file__).with_name("client") / "epsworth.mjs"
 WORD = 1 << 64

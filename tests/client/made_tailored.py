@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "release"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "policy"))
 
 import random_copies
 from made_clients import sealed
 
 import epsworth as ew
 import tailored
+from epsworth.grids import Grid
 from epsworth.mechanisms.regions import region_kernel
 from epsworth.mechanisms.words import WordSource
-from epsworth.release import Pass, Policy, Rule
-from epsworth.release.copies import Trees
-from epsworth.release.grids import Grid
-from epsworth.release.randomisers import Average, Gain, Worst
-from epsworth.release.tables import Perturbation
-from epsworth.release.tailoring import Tailoring
+from epsworth.policy import Pass, Policy, Rule
+from epsworth.policy.tables import Perturbation
+from epsworth.tailored.mechanism import Tailoring
+from epsworth.tailored.randomisers import Average, Gain, Worst
+from epsworth.tailored.surrogates import Trees
 
 WORD = 1 << 64
 KINDS = ("worst", "average", "gain")

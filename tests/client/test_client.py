@@ -32,10 +32,10 @@ import epsworth as ew
 from epsworth.client import Client, NotPrivate
 from epsworth.client.kernels import TwoLevel, exp_below, stated
 from epsworth.mechanisms.words import WordSource
-from epsworth.release import Policy
-from epsworth.release.client_files import client_files
-from epsworth.release.columns import Column
-from epsworth.release.tables import Perturbation
+from epsworth.policy import Policy
+from epsworth.policy.client_files import client_files
+from epsworth.policy.columns import Column
+from epsworth.policy.tables import Perturbation
 
 IMPORT_MS = 40
 

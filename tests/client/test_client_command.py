@@ -12,8 +12,8 @@ from made_tailored import RECORD, WORST
 
 from epsworth.client import Client
 from epsworth.files import OutputError
-from epsworth.release import Policy
-from epsworth.release.client_files import write_client
+from epsworth.policy import Policy
+from epsworth.policy.client_files import write_client
 
 
 def run(*words):

@@ -15,7 +15,7 @@ import pytest
 from made_clients import POLICY, SAMPLED
 from made_tailored import BY_HAND
 
-from epsworth.release.client_files import write_client
+from epsworth.policy.client_files import write_client
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install -e .[browser]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

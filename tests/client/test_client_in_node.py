@@ -15,8 +15,8 @@ from made_clients import EVERY, HOSTILE_VALUES, MODULE, POLICY, RECORD, SAMPLED,
 
 import epsworth as ew
 from epsworth.client import Client
-from epsworth.release import Policy, Rule, Sampling
-from epsworth.release.client_files import client_files
+from epsworth.policy import Policy, Rule, Sampling
+from epsworth.policy.client_files import client_files
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not on the PATH: it runs the client in JavaScript")

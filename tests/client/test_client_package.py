@@ -11,7 +11,7 @@ from importlib.metadata import version
 import pytest
 
 import epsworth as ew
-from epsworth.release.client_files import client_files, write_client
+from epsworth.policy.client_files import client_files, write_client
 
 NODE = shutil.which("node")
 AGES = ew.Domain.of({"age": (0, 100), "job": ["clerk", "nurse"]})

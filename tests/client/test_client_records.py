@@ -18,7 +18,7 @@ from test_client_in_node import NODE, answers
 
 import epsworth as ew
 from epsworth.client import Client
-from epsworth.release import Pass, Policy, Rule
+from epsworth.policy import Pass, Policy, Rule
 
 JOBS = ew.Feature("job", categories=("clerk", 1, 2.5, "other"))
 TOTAL = Policy(
@@ -68,7 +68,7 @@ DOOR = Client(TOTAL.for_clients())
 def index(name, value, policy=TOTAL):
     """Return the kernel's input for a value, by the door of mappings and by the client's."""
     feature = next(one for one in policy.client._features if one.name == name)
-    return feature.index(ew.release.tables._plain(value))
+    return feature.index(ew.policy.tables._plain(value))
 
 
 @pytest.mark.parametrize("number", range(len(NO_NUMBERS)))
@@ -94,7 +94,7 @@ def test_numbers_of_any_size_are_clamped(number):
             assert (index("age", value, policy), index("7", value, policy)) == (
                 index("age", wanted[0], policy), index("7", wanted[1], policy),
             )  # fmt: skip
-            policy.client.perturb({"age": ew.release.tables._plain(value), "job": 1, "7": 0})
+            policy.client.perturb({"age": ew.policy.tables._plain(value), "job": 1, "7": 0})
 
 
 def test_categories_are_missing_undeclared_or_themselves():

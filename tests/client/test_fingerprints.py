@@ -17,7 +17,7 @@ from test_client_in_node import NODE, answers
 
 import epsworth as ew
 from epsworth.client import Client
-from epsworth.release import Pass, Policy, Rule, Sampling
+from epsworth.policy import Pass, Policy, Rule, Sampling
 
 LENGTHS = (0, 1, 3, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000)
 FIPS = {

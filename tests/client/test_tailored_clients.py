@@ -29,10 +29,10 @@ from epsworth.client.kernels import exp_below
 from epsworth.client.tailored import alias, prove
 from epsworth.mechanisms.alias import Alias
 from epsworth.mechanisms.two_level import TwoLevelKernel
-from epsworth.release import Pass, Policy, Rule
-from epsworth.release.client_files import client_files
-from epsworth.release.tables import Perturbation
-from epsworth.release.tailoring import ReachableRegions
+from epsworth.policy import Pass, Policy, Rule
+from epsworth.policy.client_files import client_files
+from epsworth.policy.tables import Perturbation
+from epsworth.tailored.mechanism import ReachableRegions
 
 SEVERAL = 24  # random policies
 
@@ -257,7 +257,7 @@ def test_what_is_remembered_of_public_columns_is_bounded(monkeypatch):
 
 
 def test_large_policies_are_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr("epsworth.release.client_files.LONGEST", 1000)
+    monkeypatch.setattr("epsworth.policy.client_files.LONGEST", 1000)
     with pytest.raises(ValueError, match="the policy takes 0 MiB as JSON, and devices read 0; tailor with a smaller"):
         WORST.for_clients()
 

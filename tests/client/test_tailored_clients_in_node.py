@@ -9,7 +9,7 @@ import pytest
 from made_tailored import BY_HAND, RECORD, TAMPERED, WORST, random_policy
 from test_client_in_node import NODE, answers
 
-from epsworth.release.client_files import client_files
+from epsworth.policy.client_files import client_files
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not on the PATH: it runs the client in JavaScript")
 SEVERAL = 24  # random policies

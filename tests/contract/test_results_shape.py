@@ -15,8 +15,9 @@ from sklearn.cluster import KMeans
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth import coverage, learner, noise, pac, release
+from epsworth import coverage, learner, noise, pac
 from epsworth.noise.lattice import LatticeNoise
+from epsworth.policy import audit_policy, audit_sampler
 from epsworth.results import Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "exposure"))
@@ -48,9 +49,9 @@ def utility():
 def released():
     policy = ew.Policy.of("krr:k=3", 1.0, DOMAIN, per="feature")
     yield "Policy", policy
-    yield "Audit", release.audit_policy(policy)
+    yield "Audit", audit_policy(policy)
     sampler = np.random.default_rng(0).laplace
-    yield "SamplerAudit", release.audit_sampler(sampler, [0.0, 1.0], 1.0, draws=2000)
+    yield "SamplerAudit", audit_sampler(sampler, [0.0, 1.0], 1.0, draws=2000)
     with TemporaryDirectory() as folder:
         TABLE.write_csv(Path(folder) / "rows.csv")
         yield "Receipt", ew.perturb_file(policy, Path(folder) / "rows.csv", Path(folder) / "noisy.csv")

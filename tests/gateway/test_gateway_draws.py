@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
 from epsworth.gateway.draws import Draws
 from epsworth.gateway.objects import read_objects
 from epsworth.gateway.settings import Settings
-from epsworth.release.tables import Perturbation
+from epsworth.policy.tables import Perturbation
 
 
 def test_draws_follow_the_kernel(opened, upstream):

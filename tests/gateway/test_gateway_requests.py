@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 import epsworth as ew
-from epsworth.release import Rule
+from epsworth.policy import Rule
 
 pytest.importorskip("starlette", reason="a gateway needs the extra gateway")
 

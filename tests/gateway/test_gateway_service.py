@@ -139,7 +139,7 @@ def test_it_serves_and_a_stop_lets_finish_what_is_under_way(started, model):
 def test_the_first_line_of_the_log_tells_what_is_public(policy, capsys, public, told):
     from epsworth.gateway import Settings
     from epsworth.gateway.serving import _say_what_is_served, listening
-    from epsworth.release import Pass
+    from epsworth.policy import Pass
 
     with listening("127.0.0.1", 0) as bound:
         _say_what_is_served(Settings(replace(policy, passing=Pass(public)), "http://m"), bound, 1)

@@ -14,14 +14,14 @@ import pytest
 
 import epsworth
 from epsworth.extras import MissingExtra, needed
-from epsworth.release import Policy
+from epsworth.policy import Policy
 from epsworth.space import Domain
 
 OPTIONAL = ("polars", "matplotlib")
 READERS = {
     "tables.py",
     "csv_text.py",
-    "release/parquet_table.py",
+    "policy/files/parquet_table.py",
 }  # behind doors
 SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "
@@ -197,7 +197,7 @@ from pathlib import Path
 import numpy as np
 from epsworth import Domain, Policy, perturb
 from epsworth.client import Client
-from epsworth.release import Ledger, perturb_file, perturb_files
+from epsworth.policy import Ledger, perturb_file, perturb_files
 Policy.of("pm", 2, Domain.of({"age": (0, 100), "job": ["a", "b"]}), bits=8, passing=["id"]).save("policy.toml")
 policy = Policy.load("policy.toml")
 assert set(perturb(policy, {"age": 31, "job": "a"})) == {"age", "job"}

@@ -21,9 +21,9 @@ from epsworth.files import (
     replacing,
     write_text,
 )
-from epsworth.release import Policy
-from epsworth.release.client_files import write_client
-from epsworth.release.outputs import appear, hidden
+from epsworth.policy import Policy
+from epsworth.policy.client_files import write_client
+from epsworth.policy.files.outputs import appear, hidden
 from epsworth.tables import read_table
 
 

@@ -12,9 +12,9 @@ from epsworth.coverage.tables import encode
 from epsworth.headers import NO_HEADER, shown_names
 from epsworth.learner import LatticeConfig
 from epsworth.pac.pool import check_finite, checked_columns
+from epsworth.policy import Policy
+from epsworth.policy.tables import Perturbation
 from epsworth.records import as_records
-from epsworth.release import Policy
-from epsworth.release.tables import Perturbation
 from epsworth.space import Domain
 from epsworth.studies.inputs import column_named
 from epsworth.tables import column, read_table

@@ -25,7 +25,7 @@ import epsworth as ew
 from epsworth.classifiers import as_classifier
 from epsworth.coverage import CoverageError, encode
 from epsworth.learner import LatticeConfig, report_file
-from epsworth.release import Policy, perturb_file
+from epsworth.policy import Policy, perturb_file
 from epsworth.studies.inputs import read_records
 from epsworth.tables import inferred, read_table
 

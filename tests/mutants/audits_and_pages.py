@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 from planting import mutant
 
-AUDIT = "tests/release/test_audit.py"
-AUDIT_DOORS = "tests/release/test_audit_doors.py"
+AUDIT = "tests/policy/test_audit.py"
+AUDIT_DOORS = "tests/policy/test_audit_doors.py"
 FOREIGN = "tests/reports/test_foreign_files.py"
 
 
 @mutant(
-    "epsworth.release.audit_words.log_above",
+    "epsworth.policy.audit.words.log_above",
     claim="if an audit passes, the weights that were read keep the stated ε exactly",
     test=f"{AUDIT}::test_two_ways_to_the_loss_agree",
 )
@@ -24,7 +24,7 @@ def losses_read_too_small(original):
 
 
 @mutant(
-    "epsworth.release.audit._total",
+    "epsworth.policy.audit.policy_audit._total",
     claim="an audit's total of a record covers whatever is released together",
     test=f"{AUDIT}::test_a_record_quoted_below_its_sum_is_caught",
 )
@@ -33,7 +33,7 @@ def totals_believed(original):
 
 
 @mutant(
-    "epsworth.release.black_box._bound",
+    "epsworth.policy.audit.black_box._bound",
     claim="an audit of draws refutes a kept ε with at most the probability asked for",
     test=f"{AUDIT}::test_every_bound_is_that_of_sixty_digits_at_its_share_of_the_miss",
 )
@@ -42,7 +42,7 @@ def deltas_of_samplers_forgotten(original):
 
 
 @mutant(
-    "epsworth.release.black_box.words",
+    "epsworth.policy.audit.black_box.words",
     claim="an audit tells apart outputs that differ in any bit",
     test=f"{AUDIT}::test_samplers_that_tell_their_input_in_some_bit_are_found",
 )
@@ -51,7 +51,7 @@ def outputs_compared_as_numbers(original):
 
 
 @mutant(
-    "epsworth.release.audit_cases.digest",
+    "epsworth.policy.audit.cases.digest",
     claim="an audit finds draws of few seeds in any column",
     test=f"{AUDIT_DOORS}::test_few_seeds_of_every_column_are_found_though_the_whole_never_repeats",
 )
@@ -62,7 +62,7 @@ def repeats_are_never_seen(original):
 
 
 @mutant(
-    "epsworth.release.audit_cases.values_of",
+    "epsworth.policy.audit.cases.values_of",
     claim="an audit finds a value that a door draws for in a way of its own",
     test=f"{AUDIT_DOORS}::test_a_value_that_a_door_draws_for_in_its_own_way_is_found",
 )

@@ -69,7 +69,7 @@ def stated_fingerprints_are_believed(original):
 
 
 @mutant(
-    "epsworth.release.client_files.content",
+    "epsworth.policy.client_files.content",
     claim="a device runs the policy whose fingerprint it shows, or none",
     test=f"{FINGERPRINTS}::test_all_that_a_device_would_do_otherwise_has_another_fingerprint",
 )

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 from planting import mutant
 
-KERNELS = "tests/release/test_kernels.py"
-DRAWS = "tests/release/test_draws.py"
-REGIONS = "tests/release/test_regions.py"
+KERNELS = "tests/policy/test_kernels.py"
+DRAWS = "tests/policy/test_draws.py"
+REGIONS = "tests/policy/test_regions.py"
 
 
 @mutant(
@@ -68,9 +68,9 @@ def own_outcome_one_word_too_often(original):
 
 
 @mutant(
-    "epsworth.release.columns.Column.released",
+    "epsworth.policy.columns.Column.released",
     claim="released values lie on the public grid, at the points that were drawn",
-    test="tests/release/test_perturb.py::test_released_values_follow_the_kernel[pm]",
+    test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def released_one_point_lower(original):
     return lambda self, drawn, keep, policy: original(self, np.maximum(np.asarray(drawn) - 1, 0), keep, policy)
@@ -79,7 +79,7 @@ def released_one_point_lower(original):
 @mutant(
     "epsworth.mechanisms.words.SystemWords._stream",
     claim="no seed, copy or fork makes a release repeat itself",
-    test="tests/release/test_audit.py::test_forked_processes_do_not_share_draws",
+    test="tests/policy/test_audit.py::test_forked_processes_do_not_share_draws",
 )
 def one_key_for_all(original):
     from epsworth.mechanisms.words import KEY, NONCE, _key_stream
@@ -106,9 +106,9 @@ def largest_weights_rounded_up(original):
 
 
 @mutant(
-    "epsworth.release.grids.Rule.proven",
+    "epsworth.policy.rules.Rule.proven",
     claim="a record is charged what its integers are proven to keep",
-    test="tests/release/test_charges.py::test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated",
+    test="tests/policy/test_charges.py::test_what_is_charged_is_proven_for_the_integers_and_never_more_than_stated",
 )
 def charged_a_shade_less(original):
     def proven(self):
@@ -130,7 +130,7 @@ def exponentials_from_below_are_exact(original):
 @mutant(
     "epsworth.mechanisms.two_level.TwoLevelKernel.left",
     claim="released values lie on the public grid, at the points that were drawn",
-    test="tests/release/test_perturb.py::test_released_values_follow_the_kernel[pm]",
+    test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def windows_one_place_higher(original):
     return lambda self, i: np.minimum(original(self, i) + 1, self.points - self.width)

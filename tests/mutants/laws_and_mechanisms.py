@@ -93,7 +93,7 @@ def epsilons_summed_to_nearest(original):
 @mutant(
     "epsworth.mechanisms.indicator.PrivacyIndicator.over",
     claim="a coin that sends the raw record costs its δ, and the promise is approximate, not probabilistic",
-    test="tests/release/test_theorems.py::test_theorem_3_holds_as_approximate_dp_only",
+    test="tests/policy/test_theorems.py::test_theorem_3_holds_as_approximate_dp_only",
 )
 def raw_records_cost_nothing(original):
     return lambda self, features, unit="record": dataclasses.replace(original(self, features, unit), delta=0.0)

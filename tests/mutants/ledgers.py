@@ -11,13 +11,13 @@ from fractions import Fraction
 import numpy as np
 from planting import mutant
 
-STORE = "tests/release/test_ledger_store.py"
-CHARGES = "tests/release/test_charges.py"
-MANY = "tests/release/test_many_files.py"
+STORE = "tests/policy/test_ledger_store.py"
+CHARGES = "tests/policy/test_charges.py"
+MANY = "tests/policy/test_many_files.py"
 
 
 @mutant(
-    "epsworth.release.outputs.on_disk",
+    "epsworth.policy.files.outputs.on_disk",
     claim="an output's content is on the disk before it has its name",
     test=f"{CHARGES}::test_nothing_moves_before_it_is_on_the_disk",
 )
@@ -26,7 +26,7 @@ def outputs_not_written_through(original):
 
 
 @mutant(
-    "epsworth.release.csv_table.CsvRecords.check",
+    "epsworth.policy.files.csv_table.CsvRecords.check",
     claim="nothing is charged, and nothing leaves, for a table that is refused",
     test=f"{CHARGES}::test_nothing_is_charged_for_a_table_that_is_refused",
 )
@@ -35,9 +35,9 @@ def records_unchecked_before_the_charge(original):
 
 
 @mutant(
-    "epsworth.release.ledger.Ledger.begin",
+    "epsworth.policy.ledger.Ledger.begin",
     claim="the same records do not leave twice under one policy unless told",
-    test="tests/release/test_streams.py::test_the_same_records_are_refused_unless_told",
+    test="tests/policy/test_streams.py::test_the_same_records_are_refused_unless_told",
 )
 def always_told_again(original):
     return lambda self, request, identity, counts=None: original(
@@ -46,7 +46,7 @@ def always_told_again(original):
 
 
 @mutant(
-    "epsworth.release.ledger.Ledger._known",
+    "epsworth.policy.ledger.Ledger._known",
     claim="a run that was killed goes on under its key and is charged once",
     test=f"{STORE}::test_a_run_goes_on_under_its_key_until_it_is_done",
 )
@@ -55,7 +55,7 @@ def every_start_is_charged_anew(original):
 
 
 @mutant(
-    "epsworth.release.outputs.is_there",
+    "epsworth.policy.files.outputs.is_there",
     claim="a run that is asked again is done only if its output is what it wrote",
     test=f"{CHARGES}::test_the_same_run_asked_again_is_done",
 )
@@ -64,29 +64,29 @@ def any_file_is_the_output(original):
 
 
 @mutant(
-    "epsworth.release.ledger.costs.amount_above",
+    "epsworth.policy.ledger.costs.amount_above",
     claim="amounts in the ledger are rounded up, and caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def amounts_rounded_down(original):
-    from epsworth.release.ledger.costs import ONE
+    from epsworth.policy.ledger.costs import ONE
 
     return lambda name, value: math.floor(Fraction(value) * ONE)
 
 
 @mutant(
-    "epsworth.release.ledger.costs.amount_below",
+    "epsworth.policy.ledger.costs.amount_below",
     claim="amounts in the ledger are rounded up, and caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def caps_rounded_up(original):
-    from epsworth.release.ledger.costs import ONE
+    from epsworth.policy.ledger.costs import ONE
 
     return lambda name, value: math.ceil(Fraction(str(value)) * ONE)
 
 
 @mutant(
-    "epsworth.release.ledger.costs.CapCheck.add",
+    "epsworth.policy.ledger.costs.CapCheck.add",
     claim="no run is charged that would take a person, or everybody, beyond a cap",
     test=f"{STORE}::test_units_that_would_exceed_are_counted_and_not_named",
 )
@@ -97,7 +97,7 @@ def runs_of_before_forgotten(original):
 
 
 @mutant(
-    "epsworth.release.ledger.costs.RunCost.of_everybody",
+    "epsworth.policy.ledger.costs.RunCost.of_everybody",
     claim="no run is charged that would take a person, or everybody, beyond a cap",
     test=f"{CHARGES}::test_without_a_unit_everybody_is_charged_for_every_row",
 )
@@ -106,7 +106,7 @@ def everybody_has_one_row(original):
 
 
 @mutant(
-    "epsworth.release.ledger.costs.LedgerConfig.agreed",
+    "epsworth.policy.ledger.costs.LedgerConfig.agreed",
     claim="a ledger's caps stay what they were first stated as",
     test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
 )
@@ -115,7 +115,7 @@ def caps_can_be_raised(original):
 
 
 @mutant(
-    "epsworth.release.ledger.people.RowCounts.sorted",
+    "epsworth.policy.ledger.people.RowCounts.sorted",
     claim="a person is charged for each of its rows, in whatever order, file and format they come",
     test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
 )
@@ -124,18 +124,18 @@ def rows_of_a_person_count_once(original):
 
 
 @mutant(
-    "epsworth.release.ledger.ids.refusal",
+    "epsworth.policy.ledger.ids.refusal",
     claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
-    test="tests/release/test_units.py::test_one_unit_has_no_second_spelling",
+    test="tests/policy/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
     return lambda text: None
 
 
 @mutant(
-    "epsworth.release.ledger.ids.BLANK",
+    "epsworth.policy.ledger.ids.BLANK",
     claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
-    test="tests/release/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
+    test="tests/policy/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
 def printable_characters_are_seen(original):
     return re.compile("[\u200b-\u200f\ufeff]")
@@ -151,7 +151,7 @@ def any_text_is_a_person(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store._check_of",
+    "epsworth.policy.ledger.store._check_of",
     claim="a ledger's database and key that do not belong together are refused",
     test=f"{STORE}::test_files_that_do_not_belong_together_are_refused",
 )
@@ -160,7 +160,7 @@ def any_key_opens(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store.Store._check_whole",
+    "epsworth.policy.ledger.store.Store._check_whole",
     claim="a ledger's database and key that do not belong together are refused",
     test=f"{STORE}::test_what_was_lost_or_altered_is_refused[ledger.sqlite3 cut]",
 )
@@ -169,7 +169,7 @@ def databases_without_their_end(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store.LedgerEntry.linked",
+    "epsworth.policy.ledger.store.LedgerEntry.linked",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
     test=f"{STORE}::test_a_head_notices_what_the_owner_edits",
 )
@@ -178,7 +178,7 @@ def heads_of_names_alone(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store.LedgerEntry.linked",
+    "epsworth.policy.ledger.store.LedgerEntry.linked",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
     test=f"{STORE}::test_a_head_notices_an_older_copy_and_another_past",
 )
@@ -187,7 +187,7 @@ def heads_that_forget_the_name_of_a_run(original):
 
 
 @mutant(
-    "epsworth.release.ledger.people.everyone",
+    "epsworth.policy.ledger.people.everyone",
     claim="a head tells whether a ledger still begins with exactly the runs that it covers",
     test=f"{STORE}::test_sums_that_were_overwritten_are_noticed_by_the_check_of_a_head",
 )
@@ -196,7 +196,7 @@ def sums_taken_as_they_are(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store.Tables.newest",
+    "epsworth.policy.ledger.store.Tables.newest",
     claim="one more run reads none of those before it but those of the same records",
     test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
 )
@@ -205,7 +205,7 @@ def the_newest_of_all_that_are_read(original):
 
 
 @mutant(
-    "epsworth.release.ledger.store.Store.check_apart",
+    "epsworth.policy.ledger.store.Store.check_apart",
     claim="no output takes a name of the ledger's in its folder",
     test=f"{STORE}::test_no_output_has_a_name_of_the_ledgers_in_its_folder",
 )
@@ -214,7 +214,7 @@ def outputs_may_be_the_ledger(original):
 
 
 @mutant(
-    "epsworth.release.file_tasks.Secret.__repr__",
+    "epsworth.policy.files.workers.Secret.__repr__",
     claim="tasks of workers show no key, and their failures no value",
     test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
 )
@@ -223,7 +223,7 @@ def keys_are_shown(original):
 
 
 @mutant(
-    "epsworth.release.file_tasks._told",
+    "epsworth.policy.files.workers._told",
     claim="tasks of workers show no key, and their failures no value",
     test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
 )

@@ -155,9 +155,9 @@ def numbers_within_a_quarter_step(original):
 
 
 @mutant(
-    "epsworth.release.copies.Layers.prove",
+    "epsworth.tailored.surrogates.Layers.prove",
     claim="sums of a copy stay below 2^53, and tables that could fail are refused",
-    test="tests/release/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
+    test="tests/policy/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
 )
 def sums_of_layers_unbounded(original):
     return lambda self: None

@@ -7,26 +7,26 @@ import dataclasses
 
 from planting import mutant
 
-PASSED = "tests/release/test_passed.py"
-PERTURB = "tests/release/test_perturb.py"
-POLICY = "tests/release/test_policy.py"
-VERIFIED = "tests/release/test_verified.py"
-UNUSED = "tests/release/test_unused_categories.py"
-TAILORING = "tests/release/test_tailoring.py"
-TAILORED_DOORS = "tests/release/test_tailored_doors.py"
+PASSED = "tests/policy/test_passed.py"
+PERTURB = "tests/policy/test_perturb.py"
+POLICY = "tests/policy/test_policy.py"
+VERIFIED = "tests/policy/test_verified.py"
+UNUSED = "tests/policy/test_unused_categories.py"
+TAILORING = "tests/policy/test_tailoring.py"
+TAILORED_DOORS = "tests/policy/test_tailored_doors.py"
 
 
 @mutant(
-    "epsworth.release.policy._shares",
+    "epsworth.policy.policy._shares",
     claim="an epsilon is that of a record, unless a word says that it is that of every feature",
-    test="tests/release/test_policy.py::test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise",
+    test="tests/policy/test_policy.py::test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise",
 )
 def every_feature_has_the_epsilon(original):
     return lambda epsilon, features, per, sample: original(epsilon, features, "feature", sample)
 
 
 @mutant(
-    "epsworth.release.policy.Policy.total",
+    "epsworth.policy.policy.Policy.total",
     claim="a policy's stated total covers any features that are released together",
     test=f"{POLICY}::test_the_promise_is_at_most_the_stated_total",
 )
@@ -37,7 +37,7 @@ def total_of_the_cheapest_features(original):
 
 
 @mutant(
-    "epsworth.release.passed.Pass.kept",
+    "epsworth.policy.passed.Pass.kept",
     claim="no column leaves that the policy does not name",
     test=f"{PASSED}::test_what_stays_is_what_is_perturbed_or_passed",
 )
@@ -46,7 +46,7 @@ def undeclared_columns_pass(original):
 
 
 @mutant(
-    "epsworth.release.beside.without_notes",
+    "epsworth.policy.beside.without_notes",
     claim="no note of an input and no unused category travels with a released table",
     test=f"{PERTURB}::test_notes_of_columns_do_not_travel_with_a_table",
 )
@@ -55,7 +55,7 @@ def notes_travel(original):
 
 
 @mutant(
-    "epsworth.release.columns.without_unused",
+    "epsworth.policy.columns.without_unused",
     claim="no note of an input and no unused category travels with a released table",
     test=f"{UNUSED}::test_what_no_row_holds_does_not_leave",
 )
@@ -73,7 +73,7 @@ def lists_of_values_are_drawn_for(original):
 
 
 @mutant(
-    "epsworth.release.outputs.check_released",
+    "epsworth.policy.files.outputs.check_released",
     claim="nothing leaves a table door that is not in the policy's public table",
     test=f"{VERIFIED}::test_what_is_not_public_never_leaves",
 )
@@ -82,7 +82,7 @@ def released_values_unchecked(original):
 
 
 @mutant(
-    "epsworth.release.tables.check_unmasked",
+    "epsworth.policy.tables.check_unmasked",
     claim="what is masked in a table is not perturbed or passed in the open",
     test=f"{PERTURB}::test_the_transformer_refuses_what_an_array_would_lose",
 )
@@ -106,9 +106,9 @@ def refusals_show_the_value(original):
 
 
 @mutant(
-    "epsworth.release.columns.values_withheld",
+    "epsworth.policy.columns.values_withheld",
     claim="no message shows a value of a table, nor carries an error that could",
-    test="tests/release/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
+    test="tests/policy/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
 )
 def accidents_are_told_in_full(original):
     return lambda what: contextlib.nullcontext()
@@ -117,7 +117,7 @@ def accidents_are_told_in_full(original):
 @mutant(
     "epsworth.refusals.alone",
     claim="no message shows a value of a table, nor carries an error that could",
-    test="tests/release/test_nothing_behind_errors.py::test_errors_of_tables_carry_no_other",
+    test="tests/policy/test_nothing_behind_errors.py::test_errors_of_tables_carry_no_other",
 )
 def errors_carry_their_causes(original):
     @contextlib.contextmanager
@@ -128,18 +128,18 @@ def errors_carry_their_causes(original):
 
 
 @mutant(
-    "epsworth.release.json_table._members",
+    "epsworth.policy.files.json_table._members",
     claim="a text that two readers could take differently is refused",
-    test="tests/release/test_json_lines.py::test_lines_with_two_readings_are_refused",
+    test="tests/policy/test_json_lines.py::test_lines_with_two_readings_are_refused",
 )
 def last_of_two_members_counts(original):
     return lambda line, row: list({member[0]: member for member in original(line, row)}.values())
 
 
 @mutant(
-    "epsworth.release.file_tables.keyed",
+    "epsworth.policy.files.file_tables.keyed",
     claim="what is drawn from is what was checked and charged",
-    test="tests/release/test_file_tables.py::test_a_file_that_changes_between_its_readings_is_not_drawn",
+    test="tests/policy/test_file_tables.py::test_a_file_that_changes_between_its_readings_is_not_drawn",
 )
 def digests_of_nothing(original):
     return lambda key, content: original(key, b"")
@@ -148,7 +148,7 @@ def digests_of_nothing(original):
 @mutant(
     "epsworth.files._same_file",
     claim="no output of a run takes the place of its input, policy, receipt or ledger",
-    test="tests/release/test_doors.py::test_no_output_takes_the_place_of_another_file",
+    test="tests/policy/test_doors.py::test_no_output_takes_the_place_of_another_file",
 )
 def files_compared_by_their_names(original):
     return lambda one, other: one == other
@@ -167,7 +167,7 @@ def stored_kernels_believed(original):
 
 
 @mutant(
-    "epsworth.release.randomisers.folded",
+    "epsworth.tailored.randomisers.folded",
     claim="whatever a record holds, a tailored policy can send the same, with probabilities within e^ε",
     test=f"{TAILORING}::test_all_that_can_be_sent_keeps_epsilon",
 )
@@ -184,7 +184,7 @@ def weights_out_of_reach_spread_over_the_rest(original):
 
 
 @mutant(
-    "epsworth.release.tailoring.Tailoring.released",
+    "epsworth.tailored.mechanism.Tailoring.released",
     claim="what is within reach is worked out from released values, never from true ones",
     test=f"{TAILORING}::test_draws_under_rules_follow_the_outcomes",
 )
@@ -193,7 +193,7 @@ def reach_of_the_true_values(original):
 
 
 @mutant(
-    "epsworth.release.policy.Policy.guarantee",
+    "epsworth.policy.policy.Policy.guarantee",
     claim="a tailored release is charged its whole ε, even where one region alone is within reach",
     test=f"{TAILORED_DOORS}::test_the_ledger_adds_the_region_s_epsilon_even_where_one_alone_is_within_reach",
 )
@@ -207,7 +207,7 @@ def regions_cost_nothing(original):
 
 
 @mutant(
-    "epsworth.release.json_table.JsonRecords._passing",
+    "epsworth.policy.files.json_table.JsonRecords._passing",
     claim="objects look the same whatever their sensitive members held",
     test=f"{TAILORED_DOORS}::test_json_lines_look_the_same",
 )
@@ -215,11 +215,11 @@ def sensitive_members_keep_their_place(original):
     return lambda self, names, row: [*original(self, names, row), *(n for n in names if n in self.perturbation.columns)]
 
 
-SENSITIVE = "tests/release/test_sensitive_values.py"
+SENSITIVE = "tests/policy/test_sensitive_values.py"
 
 
 @mutant(
-    "epsworth.release.json_lines.rewritten",
+    "epsworth.policy.files.json_lines.rewritten",
     claim="a table in a file tells nothing but released and passing values",
     test=f"{SENSITIVE}::test_json_lines_tell_nothing_more",
 )
@@ -228,7 +228,7 @@ def passing_texts_keep_their_form(original):
 
 
 @mutant(
-    "epsworth.release.tables.Perturbation._series",
+    "epsworth.policy.tables.Perturbation._series",
     claim="the type of what leaves is the policy's, or that of the columns that pass",
     test=f"{SENSITIVE}::test_frames_of_any_type_tell_nothing_more",
 )
@@ -241,7 +241,7 @@ def whole_numbers_keep_the_table_s_width(original):
 
 
 @mutant(
-    "epsworth.release.columns.passing",
+    "epsworth.policy.columns.passing",
     claim="the type of what leaves is the policy's, or that of the columns that pass",
     test=f"{SENSITIVE}::test_arrays_tell_nothing_more",
 )

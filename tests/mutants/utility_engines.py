@@ -252,7 +252,7 @@ def populations_missed_more_often(original):
 
 
 @mutant(
-    "epsworth.release.analysis.Released._law",
+    "epsworth.policy.analysis.Released._law",
     claim="what is analysed of a release is the law that its integers give",
     test="tests/utility/test_released.py::test_a_policy_is_analysed_as_its_integers_say",
 )
@@ -306,7 +306,7 @@ def gaps_are_the_lower_end(original):
 
 
 @mutant(
-    "epsworth.release.grids.Rule.points",
+    "epsworth.policy.rules.Rule.points",
     claim="what is declared as whole numbers is analysed and released as whole numbers",
     test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
 )

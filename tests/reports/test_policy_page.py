@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.guarantees import ceiling
-from epsworth.release.analysis import Released
+from epsworth.policy.analysis import Released
 from epsworth.reports.numbers import share_up
 from epsworth.reports.sentences import observed
 from epsworth.reports.tailored_page import document_of

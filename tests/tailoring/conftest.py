@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsworth.release.copies import Input
+from epsworth.grids import Input
 from epsworth.tailored.problem import Public
 
 INPUTS = (Input(1 << 16, True), Input(6, False), Input(1 << 12, True), Input(4, False))

@@ -40,13 +40,13 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from epsworth.classifiers.classifier import as_classifier
+from epsworth.grids import Grid
 from epsworth.records import as_records
-from epsworth.release.copies import Layers, Trees
-from epsworth.release.grids import Grid
-from epsworth.release.tailoring import read_copy
 from epsworth.space import Feature
-from epsworth.tailored.copying_sums import copy_of_sums
 from epsworth.tailored.distillation import certificate_of, copy_of
+from epsworth.tailored.document import read_copy
+from epsworth.tailored.sums import copy_of_sums
+from epsworth.tailored.surrogates import Layers, Trees
 from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsworth.release.copies import LEAF, Input
-from epsworth.release.tailoring import read_copy
+from epsworth.grids import Input
 from epsworth.tailored.building import likeliest, prior_tree, region_orders
+from epsworth.tailored.document import read_copy
 from epsworth.tailored.problem import Public
+from epsworth.tailored.surrogates import LEAF
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["average_optimum"]
 NUMBER, WORD = Input(1 << 16, True), Input(5, False)

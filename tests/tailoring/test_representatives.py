@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epsworth.release.copies import LEAF, Input, Joint, Layer, Layers, Trees
+from epsworth.grids import Input
+from epsworth.tailored.learning import Spread, grow, linear, training_mix
 from epsworth.tailored.regions import boxes, candidates, cells_of, representatives
-from epsworth.tailored.surrogate import Spread, grow, linear, training_mix
+from epsworth.tailored.surrogates import LEAF, Joint, Layer, Layers, Trees
 
 SOME = (True, True, False, False)
 WORDS = (Input(5, False), Input(3, True), Input(1 << 16, True))

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from epsworth.release.copies import EXACT, Input, Layers, Trees
-from epsworth.release.tailoring import read_copy
-from epsworth.tailored import surrogate as surrogates
+from epsworth.grids import Input
+from epsworth.tailored import learning as surrogates
+from epsworth.tailored.document import read_copy
+from epsworth.tailored.learning import Spread, grow, surrogate, training_mix, whole
 from epsworth.tailored.problem import Public
-from epsworth.tailored.surrogate import Spread, grow, surrogate, training_mix, whole
+from epsworth.tailored.surrogates import EXACT, Layers, Trees
 
 SOME = (True, True, False, False)
 NUMBER = Input(1 << 16, True)

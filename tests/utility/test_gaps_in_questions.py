@@ -18,7 +18,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
 import epsworth as ew
-from epsworth.release import Policy
+from epsworth.policy import Policy
 from epsworth.results import json_form
 from epsworth.space import Domain, Feature
 from epsworth.utility.run import Run

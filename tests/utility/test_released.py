@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
-from epsworth.release import Pass, Rule, Sampling
-from epsworth.release.columns import Column
+from epsworth.policy import Pass, Rule, Sampling
+from epsworth.policy.columns import Column
 from epsworth.space import Feature
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import EngineResult, Settings

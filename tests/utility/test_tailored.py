@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError
-from epsworth.release import Policy
-from epsworth.release.grids import Rule
+from epsworth.policy import Policy
+from epsworth.policy.rules import Rule
 from epsworth.space import LeakWarning
 from epsworth.tailored.building import Parts
 from epsworth.utility.retention import _ceiling

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError
-from epsworth.release.grids import Grid
+from epsworth.grids import Grid
 from epsworth.space import Feature
-from epsworth.tailored.surrogate import Spread, whole
+from epsworth.tailored.learning import Spread, whole
 
 
 @pytest.fixture(scope="module")

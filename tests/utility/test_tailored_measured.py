@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import epsworth as ew
 from epsworth.guarantees import ceiling
-from epsworth.tailored import surrogate as surrogates
+from epsworth.tailored import learning as surrogates
 
 MEASURED = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["measured"]["values"]
 NUMBERS = {

@@ -75,7 +75,7 @@ class Inputs:
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
         """Load what the options name."""
         from epsworth.classifiers import as_classifier
-        from epsworth.release import Policy
+        from epsworth.policy import Policy
         from epsworth.space import Domain
         from epsworth.studies.read_files import check_unchanged, read_files
 

@@ -13,9 +13,9 @@ import typer
 from epsworth.cli import options, services, show
 
 if TYPE_CHECKING:
-    from epsworth.release import Policy
-    from epsworth.release.audit import ModelAudit
-    from epsworth.release.black_box import Sampler
+    from epsworth.policy import Policy
+    from epsworth.policy.audit.black_box import Sampler
+    from epsworth.policy.audit.policy_audit import ModelAudit
 
 FAULT = 1  # exit status
 
@@ -57,7 +57,7 @@ def audit(
         raise ValueError("there is nothing to audit; give a policy file, or --sampler module:function")
     if sampler is None and (epsilon is not None or delta):
         raise ValueError("--epsilon and --delta say what a sampler promises; a policy states its own, so drop them")
-    from epsworth.release import Policy, audit_policy, audit_sampler
+    from epsworth.policy import Policy, audit_policy, audit_sampler
 
     if sampler is not None:
         module = sampler.partition(":")[0].replace(".", "/")
@@ -85,7 +85,7 @@ def audit(
 def _model(policy: Policy, model: Any, trust: bool) -> ModelAudit:
     """Compare a classifier's answers with those of the one that a policy copied."""
     from epsworth.cli.asking import classifier
-    from epsworth.release.audit import audit_model
+    from epsworth.policy.audit.policy_audit import audit_model
 
     return audit_model(policy, classifier(model, {"trust": trust}))
 

@@ -22,8 +22,8 @@ def client(
 
     JSON, a module for browsers and Node, and test vectors.
     """
-    from epsworth.release import Policy
-    from epsworth.release.client_files import write_client
+    from epsworth.policy import Policy
+    from epsworth.policy.client_files import write_client
 
     rules = Policy.load(policy)
     write_client(rules, output, vectors)

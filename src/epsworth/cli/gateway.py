@@ -70,7 +70,7 @@ def gateway(
     from epsworth.gateway import Settings
     from epsworth.gateway.serving import serve
     from epsworth.numerals import exact_decimal
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
     def number(key: str, text: str | None) -> Decimal | None:
         return None if text is None else exact_decimal(key, text)

@@ -10,7 +10,7 @@ import typer
 from epsworth.cli import options, parsing, show
 
 if TYPE_CHECKING:
-    from epsworth.release.ledger import Ledger
+    from epsworth.policy.ledger import Ledger
 
 app = parsing.Shell(
     help="Tell what left already, by person and by run.",
@@ -101,8 +101,8 @@ def verify(
 
 def _opened(folder: str | None, json: str | None) -> Ledger:
     """Open a ledger that is there, as a question makes none; the answer does not take the place of its files."""
-    from epsworth.release.folders import folder_named, state_folder
-    from epsworth.release.ledger import Ledger, is_ledger
+    from epsworth.policy.folders import folder_named, state_folder
+    from epsworth.policy.ledger import Ledger, is_ledger
 
     place = state_folder() if folder is None else folder_named("ledger", folder)
     if not is_ledger(place):

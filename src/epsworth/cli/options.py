@@ -23,7 +23,7 @@ from epsworth.numerals import fits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
 
 Model = Annotated[
@@ -356,7 +356,7 @@ def check_page(page: Path | None) -> None:
 
 def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:
     """Refuse, before any work, a policy that cannot be written, or that would hand out a table's extremes."""
-    from epsworth.release.policy import check_policy
+    from epsworth.policy.policy import check_policy
 
     if policy is not None:
         check_policy(policy)
@@ -375,7 +375,7 @@ def passing_only(policy: Policy, columns: list[str] | None) -> Policy:
     """Return a policy that lets these columns pass; others at which it looks are left out."""
     from dataclasses import replace
 
-    from epsworth.release import Pass
+    from epsworth.policy import Pass
 
     if columns is None:
         return policy

@@ -13,7 +13,7 @@ from epsworth.cli import options, parsing, show
 from epsworth.cli.running import connections_may_break
 
 if TYPE_CHECKING:
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
 
 def perturb(
@@ -56,9 +56,9 @@ def perturb(
     """
     connections_may_break()  # a reader that leaves must not end the process with its files
     from epsworth.files import OutputError, check_distinct, check_writable
-    from epsworth.release import Ledger, Policy, perturb_file, perturb_files
-    from epsworth.release.many_files import check_apart
-    from epsworth.release.streams import kind_of_ends
+    from epsworth.policy import Ledger, Policy, perturb_file, perturb_files
+    from epsworth.policy.files.many_files import check_apart
+    from epsworth.policy.files.one_file import kind_of_ends
 
     terms = {
         "unit": unit,
@@ -114,7 +114,7 @@ def perturb(
 
 def _print_dry_run(policy: Policy, source: str, destination: str, receipt: Path | None, terms: dict[str, Any]) -> None:
     """Say what would be done; with --receipt there is nothing to write."""
-    from epsworth.release.dry_runs import dry_run
+    from epsworth.policy.files.dry_runs import dry_run
 
     if receipt is not None:
         raise ValueError("--dry-run writes nothing, so there is no receipt; drop --receipt")

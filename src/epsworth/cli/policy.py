@@ -15,7 +15,7 @@ app = parsing.Shell(
 
 def show_policy(policy: options.PolicyFile) -> None:
     """Print what a policy perturbs, lets pass and leaves out."""
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
     show.console().print(str(Policy.load(policy)), markup=False, soft_wrap=True)
 
@@ -39,7 +39,7 @@ def pass_columns(
     """
     from dataclasses import replace
 
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
     passing, dropped, texts = (tuple(options.split_commas(names or [])) for names in (columns, drop, text))
     if not (passing or dropped or texts):

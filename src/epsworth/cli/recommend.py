@@ -16,7 +16,7 @@ from epsworth.cli.substitutes import with_gaps
 from epsworth.studies.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
     from epsworth.space import Domain
     from epsworth.utility.choice import Choice
     from epsworth.utility.tailored import Tailored

@@ -153,7 +153,7 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
 
 
 def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None, verbose: bool) -> None:
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
     made, out = found.recommendation, show.console()
     show.print_answer(found.curves, made, verbose)

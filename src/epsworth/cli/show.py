@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
     from epsworth.utility.curves import Curves, Quantity
     from epsworth.utility.recommendation import Recommendation
 

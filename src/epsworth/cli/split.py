@@ -58,7 +58,7 @@ def split(
 
         save(found.plot().figure, plot)  # type: ignore[arg-type]  # a panel of a whole figure
     if policy is not None:
-        from epsworth.release import Policy
+        from epsworth.policy import Policy
         from epsworth.space import Domain, unit_domain
 
         declared = asked.domain or unit_domain(found.features)

@@ -31,7 +31,7 @@ from epsworth.gateway.settings import Settings
 from epsworth.gateway.strict_json import read_body
 from epsworth.gateway.tensors import read_tensors
 from epsworth.gateway.upstream import Upstream, UpstreamError
-from epsworth.release.tables import Perturbation
+from epsworth.policy.tables import Perturbation
 
 MODEL = "/v2/models/{name}"
 VERSIONED = f"{MODEL}/versions/{{version}}"

@@ -9,7 +9,7 @@ from typing import Any
 from epsworth.gateway.refusals import Refusal, shown
 from epsworth.gateway.settings import Settings
 from epsworth.gateway.strict_json import write_body
-from epsworth.release.ledger.ids import refusal
+from epsworth.policy.ledger.ids import refusal
 
 Released = Mapping[str, list[Any]]
 
@@ -77,7 +77,7 @@ def check_public(name: str, values: list[Any]) -> list[Any]:
 
 
 def people_of(values: Mapping[str, list[Any]], settings: Settings) -> list[str] | None:
-    """Return whose each record is; what is no id by the ledger's rule (`epsworth.release.ledger.ids`) is refused."""
+    """Return whose each record is; what is no id by the ledger's rule (`epsworth.policy.ledger.ids`) is refused."""
     if settings.person is None:
         return None
     found = []

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.arrays import Indices
 from epsworth.gateway.asked import Asked, Released
 from epsworth.gateway.people import LedgerError, People
 from epsworth.gateway.refusals import Refusal
+from epsworth.policy.columns import Column
+from epsworth.policy.tables import Perturbation
 from epsworth.refusals import alone
-from epsworth.release.columns import Column, Indices
-from epsworth.release.tables import Perturbation
 from epsworth.values import number
 
 Inputs = Mapping[str, Indices]

@@ -1,6 +1,6 @@
 """What each person lost already, on the disk before a draw leaves; several workers share one file.
 
-People stand there by keyed hashes, and the key is that of the account's own ledger (see `epsworth.release.ledger`): the
+People stand there by keyed hashes, and the key is that of the account's own ledger (see `epsworth.policy.ledger`): the
 file tells nobody who they are.  What is kept are whole numbers of draws per policy, so sums are exact.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.gateway.settings import Settings
-from epsworth.release.ledger import Ledger
+from epsworth.policy.ledger import Ledger
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER, key BLOB);

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from epsworth.numerals import exact_decimal
-from epsworth.release.policy import Policy, as_policy
+from epsworth.policy.policy import Policy, as_policy
 
 DATATYPES = ("FP64", "FP32")
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from epsworth.gateway.refusals import Refusal
+from epsworth.policy.files.json_lines import NotJson, no_constant
 from epsworth.refusals import alone
-from epsworth.release.json_lines import NotJson, no_constant
 from epsworth.values import whole_number
 
 

@@ -28,7 +28,7 @@ from epsworth.learner.tables.kernels import Question
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.steps import Step
 from epsworth.numerals import short
-from epsworth.release.ledger.ids import refusal
+from epsworth.policy.ledger.ids import refusal
 
 MARK = 16  # bytes of an id's mark: of a billion ids two share one with probability 1e-21
 Seed = str | bytes

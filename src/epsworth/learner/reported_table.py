@@ -13,10 +13,10 @@ from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
-from epsworth.release.file_tables import PartWords
-from epsworth.release.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run
-from epsworth.release.outputs import execute_run
-from epsworth.release.streams import check_most
+from epsworth.policy.files.file_tables import PartWords
+from epsworth.policy.files.one_file import check_most
+from epsworth.policy.files.outputs import execute_run
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run
 from epsworth.tables import column
 
 VERSION = 1  # of the way from words to reports

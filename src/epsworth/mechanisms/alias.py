@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from epsworth.arrays import Indices
 from epsworth.client.kernels import WORD
 from epsworth.mechanisms.words import Words
-
-Indices = NDArray[np.int64]
 
 
 class Alias:

@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, Indices, as_floats
 from epsworth.client.kernels import WORD, exp_below
-from epsworth.mechanisms.alias import Indices
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.law import Law, broadcast
 from epsworth.mechanisms.laws import TwoLevel, WithEnds

@@ -10,10 +10,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, Indices, as_floats
 from epsworth.client.kernels import WORD, exp_below
 from epsworth.guarantees import Approximate, Guarantee, Pure
-from epsworth.mechanisms.alias import Indices
 from epsworth.mechanisms.law import GridLaw, broadcast, nearest_index
 from epsworth.mechanisms.mechanism import Mechanism, Output
 from epsworth.mechanisms.pieces import Pieces

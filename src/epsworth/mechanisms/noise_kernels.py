@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Indices
 from epsworth.client.kernels import WORD, exp_below
-from epsworth.mechanisms.alias import Alias, Indices
+from epsworth.mechanisms.alias import Alias
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.pieces import Pieces
 from epsworth.mechanisms.words import Words, WordSource

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from epsworth.arrays import Indices
 from epsworth.client.kernels import WORD
-from epsworth.mechanisms.alias import Indices
 from epsworth.mechanisms.words import Words
 
 HALF = 32  # bits: sums of halves of words stay exact in 64 bits

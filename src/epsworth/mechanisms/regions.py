@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Indices
 from epsworth.client.kernels import WORD, exp_below
 from epsworth.extras import later
-from epsworth.mechanisms.alias import Alias, Indices
+from epsworth.mechanisms.alias import Alias
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.krr import krr
 from epsworth.mechanisms.pieces import Pieces

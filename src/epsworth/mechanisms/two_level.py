@@ -12,9 +12,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, Indices, as_floats
 from epsworth.client.kernels import SHARES, WORD, exp_below, levels
-from epsworth.mechanisms.alias import Indices
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.pieces import Pieces, few
 from epsworth.mechanisms.words import WordSource

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from epsworth.files import check_name, file_named
-from epsworth.release.folders import NO_LINKS, hold, let_go, to_disk
+from epsworth.policy.folders import NO_LINKS, hold, let_go, to_disk
 
 Entry = dict[str, Any]
 START = bytes(32)

@@ -8,9 +8,9 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.guarantees import ceiling
-from epsworth.release import Policy
-from epsworth.release.analysis import Released
-from epsworth.release.grids import Rule
+from epsworth.policy import Policy
+from epsworth.policy.analysis import Released
+from epsworth.policy.rules import Rule
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import cleaned, escaped, isolated

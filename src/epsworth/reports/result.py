@@ -12,7 +12,7 @@ from typing import Any
 from epsworth.documents import in_words, read_as, read_json
 from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
-from epsworth.release import Policy
+from epsworth.policy import Policy
 from epsworth.reports.numbers import Shown
 from epsworth.reports.others import PAGES, checked_heading, damaged, page_of, report_document
 from epsworth.reports.page import Page

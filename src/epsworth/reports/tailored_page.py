@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsworth.release.policy import Policy
+from epsworth.policy.policy import Policy
 from epsworth.reports.charts import Axis, Chart, Line
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import escaped, isolated

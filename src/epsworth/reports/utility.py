@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epsworth.release import Policy
+from epsworth.policy import Policy
 from epsworth.reports.around import Around, groups, sections, split_untaken
 from epsworth.reports.drawn import keys
 from epsworth.reports.escaping import NOTE, cleaned, escaped, isolated

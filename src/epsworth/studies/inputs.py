@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from epsworth.classifiers import Classifier
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
     from epsworth.space import Domain, Feature
     from epsworth.utility.choice import Choice
     from epsworth.utility.tailored import Tailored

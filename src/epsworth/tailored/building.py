@@ -17,18 +17,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, Indices, as_floats
 from epsworth.classifiers.reading import Unsupported
+from epsworth.grids import Grid, Input, places_of
 from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
-from epsworth.release.copies import LEAF, MOST_COMBINATIONS, Copy, Indices, Input, Joint, Layers, Trees
-from epsworth.release.grids import Grid, places_of
-from epsworth.release.randomisers import Average, Gain, Randomiser, Worst
-from epsworth.release.tailoring import Tailoring
 from epsworth.tailored.distillation import copy_of
+from epsworth.tailored.learning import grow, surrogate
+from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Codes, Public, Replacements, jittered, orders, resampled, sizes
+from epsworth.tailored.randomisers import Average, Gain, Randomiser, Worst
 from epsworth.tailored.regions import cells_of, representatives
-from epsworth.tailored.surrogate import grow, surrogate
+from epsworth.tailored.surrogates import LEAF, MOST_COMBINATIONS, Copy, Joint, Layers, Trees
 
 Wish = Literal["worst", "average", "accuracy"]
 WISHES: tuple[Wish, ...] = ("worst", "average", "accuracy")

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, Indices
 from epsworth.classifiers.classifier import as_classifier
 from epsworth.classifiers.networks import DOUBLE, LARGE
 from epsworth.classifiers.pipeline import ShortCuts
 from epsworth.classifiers.reading import Unsupported, answers_as_read, known_labels, unlike
 from epsworth.classifiers.structure import read_trees
 from epsworth.classifiers.trees import TreeModel
+from epsworth.grids import Grid
 from epsworth.records import Records
-from epsworth.release.copies import EXACT, LEAF, Copy, Indices, Layers, Trees
-from epsworth.release.grids import Grid
-from epsworth.tailored.copying_sums import Sums, at_random, copy_of_sums, in_whole_numbers, spread, sums_of
+from epsworth.tailored.sums import Sums, at_random, copy_of_sums, in_whole_numbers, spread, sums_of
+from epsworth.tailored.surrogates import EXACT, LEAF, Copy, Layers, Trees
 
 TOGETHER = 4_096  # records that are certified at once
 PROBES = 256

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, Indices
 from epsworth.classifiers import Classifier, ClassifierError
+from epsworth.grids import Grid, Input
 from epsworth.keeping import Arrays, Keeping
 from epsworth.numerals import short
 from epsworth.parallel import in_order
 from epsworth.records import Records
-from epsworth.release.copies import Indices, Input
-from epsworth.release.grids import Grid
 from epsworth.space import Domain, Feature
 from epsworth.values import NUMBERS, is_missing
 

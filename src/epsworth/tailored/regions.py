@@ -17,9 +17,9 @@ from itertools import zip_longest
 
 import numpy as np
 
-from epsworth.arrays import Bools, Floats
-from epsworth.release.copies import LEAF, Cells, Copy, Indices, Joint, Layers, Trees, cell_weights
+from epsworth.arrays import Bools, Floats, Indices
 from epsworth.tailored.problem import Public, jittered, orders, resampled, sizes, uniform
+from epsworth.tailored.surrogates import LEAF, Cells, Copy, Joint, Layers, Trees, cell_weights
 
 UNASKED = -2
 CONTEXTS = 800  # public records whose public columns are covered

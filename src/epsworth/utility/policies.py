@@ -16,10 +16,10 @@ from epsworth.classifiers import Classifier, ClassifierError, as_classifier
 from epsworth.classifiers.classifier import table_of
 from epsworth.headers import shown_names
 from epsworth.mechanisms.record import RecordRelease
+from epsworth.policy import Policy
+from epsworth.policy.analysis import Released, Scaled, encoded, unsampled
+from epsworth.policy.rules import Rule
 from epsworth.records import FrameRecords, Records, as_records
-from epsworth.release import Policy
-from epsworth.release.analysis import Released, Scaled, encoded, unsampled
-from epsworth.release.grids import Rule
 from epsworth.rounding import float_above, show_up, sum_above
 from epsworth.space import Domain, Feature
 from epsworth.utility.labels import answer

@@ -22,7 +22,7 @@ from epsworth.utility.wording import certainty_of, notes, subject_of, verdict
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from epsworth.release import Policy
+    from epsworth.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Recommendation(Result):
         ValueError
             Where nothing was chosen, or the chosen mechanism has no exact sampler.
         """
-        from epsworth.release import Policy
+        from epsworth.policy import Policy
 
         if self.choice is None:
             raise ValueError("there is nothing to write into a policy: no mechanism is enough")

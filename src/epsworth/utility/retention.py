@@ -17,20 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, Indices
 from epsworth.bounds import Interval, Risk, mean_interval
 from epsworth.classifiers.reading import Unsupported
+from epsworth.grids import Grid, places_of
 from epsworth.guarantees import ceiling
 from epsworth.mechanisms.regions import MOST_REGIONS, region_kernel
 from epsworth.records import Records
-from epsworth.release.copies import Indices
-from epsworth.release.grids import Grid, places_of
-from epsworth.release.randomisers import ConditionalKernel, Randomiser
-from epsworth.release.tailoring import ReachableRegions, Tailoring
 from epsworth.rounding import down, float_above, up
 from epsworth.tailored.building import EXACT, Plan
 from epsworth.tailored.distillation import certificate_of
+from epsworth.tailored.mechanism import ReachableRegions, Tailoring
 from epsworth.tailored.problem import Replacements
+from epsworth.tailored.randomisers import ConditionalKernel, Randomiser
 from epsworth.utility.quantities import Bounds
 from epsworth.values import is_missing
 

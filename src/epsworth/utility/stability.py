@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from epsworth.guarantees import Unit
 from epsworth.mechanisms.family import Build
-from epsworth.release import Policy
-from epsworth.release.policy import as_policy
+from epsworth.policy import Policy
+from epsworth.policy.policy import as_policy
 from epsworth.space import Ranges
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import Curves

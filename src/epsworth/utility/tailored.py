@@ -17,27 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Rng, generator
+from epsworth.arrays import Indices, Rng, generator
 from epsworth.callbacks import check_callback
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.classifier import columns_read, table_of
 from epsworth.classifiers.fingerprints import fingerprint
 from epsworth.client.kernels import EPSILON_RANGE
+from epsworth.grids import Grid
 from epsworth.guarantees import Pure
 from epsworth.mechanisms.regions import MOST_REGIONS, checked_gain
 from epsworth.numerals import as_float, exact_decimal, share, short, truth, whole
 from epsworth.parallel import check_n_jobs
+from epsworth.policy import Pass, Policy
 from epsworth.records import Records
-from epsworth.release import Pass, Policy
-from epsworth.release.copies import Indices
-from epsworth.release.grids import Grid
-from epsworth.release.tailoring import Tailoring
 from epsworth.results import Result
 from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
 from epsworth.space import LeakWarning, Ranges, as_domain
 from epsworth.tailored.building import EXACT, WISHES, BuildOptions, Parts, Plan, Wish, build
+from epsworth.tailored.learning import KINDS, TREE
+from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Replacements, Substitutes, cannot_answer, grids_of
-from epsworth.tailored.surrogate import KINDS, TREE
 from epsworth.utility.attacker import attacker, percent_sure, row
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.checkpoint import digest_of_model

@@ -20,22 +20,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, Indices
 from epsworth.bounds import Interval, looks
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.classifiers.classifier import table_of
+from epsworth.grids import places_of
 from epsworth.guarantees import Guarantee, Pure
 from epsworth.mechanisms.family import TAILORED
 from epsworth.mechanisms.words import Words, WordSource
+from epsworth.policy import Policy
+from epsworth.policy.columns import Column
 from epsworth.records import Records
-from epsworth.release import Policy
-from epsworth.release.columns import Column
-from epsworth.release.copies import Indices
-from epsworth.release.grids import places_of
-from epsworth.release.tailoring import Tailoring
 from epsworth.rounding import float_above, float_below, round_up, show_up, sum_above
 from epsworth.space import LeakWarning
 from epsworth.tailored.building import build
+from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Replacements
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.engine import Settings

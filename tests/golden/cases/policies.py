@@ -15,24 +15,23 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth import mechanisms, release
+from epsworth import mechanisms
 from epsworth.client import Client
 from epsworth.mechanisms.words import ReplayableWords
+from epsworth.policy import Ledger, Pass, Policy, Rule, audit_policy, audit_sampler
 
 DOMAIN = ew.Domain.of({"age": (0, 100), "bmi": (10, 60), "t": (-0.1, 0.3), "job": ["clerk", "nurse", "other"]})
-POLICY = release.Policy(
+POLICY = Policy(
     (
-        release.Rule(DOMAIN["age"], "pm", Decimal(1)),
-        release.Rule(replace(DOMAIN["bmi"], missing=20), "sw", Decimal("0.3"), 13),
-        release.Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
-        release.Rule(replace(DOMAIN["job"], missing="other"), "krr", Decimal("0.1"), outside="other"),
+        Rule(DOMAIN["age"], "pm", Decimal(1)),
+        Rule(replace(DOMAIN["bmi"], missing=20), "sw", Decimal("0.3"), 13),
+        Rule(DOMAIN["t"], "pm_affine:quantise=9", Decimal("2.5"), 8),
+        Rule(replace(DOMAIN["job"], missing="other"), "krr", Decimal("0.1"), outside="other"),
     ),
-    passing=release.Pass(("id",), ("name",)),
+    passing=Pass(("id",), ("name",)),
 )
-SAMPLED = release.Policy.of(
-    "sw_affine", "0.7", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}), per="feature", sample=2
-)
-SPLIT = release.Policy.of("laplace_clipped", "2", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}))
+SAMPLED = Policy.of("sw_affine", "0.7", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}), per="feature", sample=2)
+SPLIT = Policy.of("laplace_clipped", "2", ew.Domain.of({"u": (0, 1), "v": (-3, 5), "w": (0, 9)}))
 PEOPLE = {
     "id": ["a", "b", "a", "c"],
     "name": ["Ann", "Bob", "Ann", "Cyd"],
@@ -108,7 +107,7 @@ def _():
 
 @golden(
     "policies as files",
-    subject="epsworth.release.Policy.to_toml",
+    subject="epsworth.policy.Policy.to_toml",
     mutate=lambda f: lambda self: f(self) + "#",
     tolerance=EXACT,
 )
@@ -129,7 +128,7 @@ def _(folder):
 
 @golden("outcomes of a record", subject="epsworth.mechanisms.kernel", mutate=more_epsilon)
 def _():
-    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=2)
+    small = Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=2)
     some = small.outcomes({"x": 0.3, "job": "b"})
     return [[value, float(share)] for value, share in some]
 
@@ -185,7 +184,7 @@ def _(folder):
 
 @golden(
     "what people lost by the ledger",
-    subject="epsworth.release.Ledger.spent",
+    subject="epsworth.policy.Ledger.spent",
     mutate=lambda f: lambda self, ids: f(self, ids[::-1]),
     tolerance=EXACT,
 )
@@ -196,7 +195,7 @@ def _(folder):
     receipts = [
         receipt(ew.perturb_file(POLICY, folder / "in.csv", folder / f"out{i}.csv", again=True, **given)) for i in (1, 2)
     ]
-    return {"receipts": receipts, "spent": release.Ledger(ledger).spent(["a", "b", "c", "z"])}
+    return {"receipts": receipts, "spent": Ledger(ledger).spent(["a", "b", "c", "z"])}
 
 
 @golden(
@@ -222,8 +221,8 @@ def draw(rng, count):
 
 @golden(
     "files of a client",
-    subject="epsworth.release.Policy.for_clients",
-    mutate=lambda f: lambda self: f(release.Policy(self.rules[::-1], passing=self.passing)),
+    subject="epsworth.policy.Policy.for_clients",
+    mutate=lambda f: lambda self: f(Policy(self.rules[::-1], passing=self.passing)),
     tolerance=EXACT,
 )
 def _(folder):
@@ -242,8 +241,8 @@ def _(folder):
 
 @golden("proofs of an audit", subject="epsworth.mechanisms.kernel", mutate=more_epsilon)
 def _():
-    small = release.Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=6)
-    found = release.audit_policy(small)  # its draws are fresh: it would refuse others; chance fails one in a million
+    small = Policy.of("pm", "0.9", ew.Domain.of({"x": (0, 1), "job": ["a", "b"]}), per="feature", bits=6)
+    found = audit_policy(small)  # its draws are fresh: it would refuse others; chance fails one in a million
     names = ("feature", "mechanism", "epsilon", "points", "quoted", "found", "inputs")
     return {
         "passed": found.passed,
@@ -262,9 +261,7 @@ def _():
 )
 def _():
     rng = np.random.default_rng(0)
-    found = release.audit_sampler(
-        lambda x: rng.random(x.size) < np.where(x > 0, 0.9, 0.1), [0, 1], epsilon=1, draws=2000
-    )
+    found = audit_sampler(lambda x: rng.random(x.size) < np.where(x > 0, 0.9, 0.1), [0, 1], epsilon=1, draws=2000)
     return {
         **chosen(found, "epsilon_lower", "epsilon", "delta", "confidence", "draws", "spent"),
         "violates": found.violates,
@@ -293,7 +290,7 @@ def squares():
 
 @golden(
     "a policy tailored to a tree",
-    subject="epsworth.release.randomisers.Randomiser.stated",
+    subject="epsworth.tailored.randomisers.Randomiser.stated",
     mutate=scaled(Fraction(9, 10)),
     tolerance=ALGEBRA,
 )
