@@ -521,7 +521,7 @@ def test_a_hidden_output_that_is_taken_away_is_drawn_again(place, monkeypatch):
             path.unlink()
         real(path)
 
-    real = tasks.on_disk
+    real = workers.on_disk
     monkeypatch.setattr(workers, "on_disk", removing)
     release(place)
     assert len(lost) == 2

@@ -21,6 +21,7 @@ from tailored import RULE, policy, steps
 
 @pytest.fixture(autouse=True)
 def _fewer_draws(monkeypatch):
+    from epsworth.policy.audit import policy_audit
 
     monkeypatch.setattr(policy_audit, "DRAWS", 1 << 13)
     monkeypatch.setattr(cases, "DRAWS", 1 << 13)
