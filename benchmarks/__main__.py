@@ -37,7 +37,7 @@ PARTS = (
     "gateway",
     "client",
     "pac",
-    "coverage",
+    "exposure",
     "noise",
     "learner",
 )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from epsworth.arrays import Floats
-from epsworth.coverage import (
+from epsworth.exposure import (
     Neighbours,
     OutputPerturbation,
     fit_base,

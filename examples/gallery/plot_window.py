@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-from epsworth.coverage import window
+from epsworth.exposure import window
 
 X, y = load_breast_cancer(return_X_y=True)
 rows = np.column_stack([StandardScaler().fit_transform(X[:, :6]), np.ones(len(X))])

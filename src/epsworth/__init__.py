@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:
     from epsworth import client as client
-    from epsworth import coverage as coverage
+    from epsworth import exposure as exposure
     from epsworth import learner as learner
     from epsworth import mechanisms as mechanisms
     from epsworth import noise as noise
@@ -151,7 +151,7 @@ __all__ = [
 
 _PARTS = (
     "client",
-    "coverage",
+    "exposure",
     "learner",
     "mechanisms",
     "noise",

@@ -15,13 +15,13 @@ from sklearn.cluster import KMeans
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth import coverage, learner, noise, pac
+from epsworth import exposure, learner, noise, pac
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.policy import audit_policy, audit_sampler
 from epsworth.results import Result
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "exposure"))
-from coverage_worlds import world
+from exposure_worlds import world
 
 pytestmark = pytest.mark.cases(20)  # nearly every entry of the table, in the default suite too
 
@@ -69,19 +69,19 @@ def noises():
 
 def exposures():
     X, y = world(60, 3)
-    found = coverage.window(X, y, 0.1, rng=0)
-    rows = coverage.loo(X, y, coverage.fit_base(X, y, 0.1), 0.1)
+    found = exposure.window(X, y, 0.1, rng=0)
+    rows = exposure.loo(X, y, exposure.fit_base(X, y, 0.1), 0.1)
     yield "Window", found
     yield "Usefulness", found.usefulness
     yield "Neighbours", rows
-    yield "Profile", coverage.profile(rows, rows.base + 0.1, 2.0)
-    yield "TypicalProfile", coverage.typical_profile(rows, 2.0, rng=0, draws=3)
-    yield "BlackBox", coverage.black_box(np.arange(80.0)[:, None], np.arange(80.0)[:, None] + 9, [[0.0], [1e9]])
-    yield "WorstCase", coverage.worst_case(1.0, 3)
-    yield "coverage.Release", coverage.release(X, y, 0.1, 1.0, n=60)
-    yield "ExPost", coverage.expost_objective(X, y, rows.base, reg=6.0, noise_scale=2.0)
+    yield "Profile", exposure.profile(rows, rows.base + 0.1, 2.0)
+    yield "TypicalProfile", exposure.typical_profile(rows, 2.0, rng=0, draws=3)
+    yield "BlackBox", exposure.black_box(np.arange(80.0)[:, None], np.arange(80.0)[:, None] + 9, [[0.0], [1e9]])
+    yield "WorstCase", exposure.worst_case(1.0, 3)
+    yield "exposure.Release", exposure.release(X, y, 0.1, 1.0, n=60)
+    yield "ExPost", exposure.expost_objective(X, y, rows.base, reg=6.0, noise_scale=2.0)
     asked = {"steps": 2, "learning_rate": 0.1, "clip": 1.0, "noise": 1.0, "rng": 0}
-    yield "Transcript", coverage.descend(coverage.linear_gradients(X, y), np.zeros(3), **asked)
+    yield "Transcript", exposure.descend(exposure.linear_gradients(X, y), np.zeros(3), **asked)
 
 
 def pool():

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from coverage_worlds import world
+from exposure_worlds import world
 
-from epsworth.coverage import (
-    CoverageError,
+from epsworth.exposure import (
+    ExposureError,
     OutputPerturbation,
     black_box,
     descend,
@@ -108,7 +108,7 @@ BAD = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("sentence", BAD)
 def test_bad_arguments_end_in_a_sentence(sentence):
-    with pytest.raises(CoverageError, match=f"^{sentence}"):
+    with pytest.raises(ExposureError, match=f"^{sentence}"):
         BAD[sentence]()
 
 

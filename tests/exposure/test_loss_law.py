@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from coverage_worlds import REFERENCE
+from exposure_worlds import REFERENCE
 from scipy import integrate, special, stats
 
-from epsworth.coverage import CoverageError, kernels
-from epsworth.coverage.loss_law import bessel_ratio
+from epsworth.exposure import ExposureError, kernels
+from epsworth.exposure.loss_law import bessel_ratio
 
 DIMENSIONS = [1, 2, 3, 4, 7, 30, 109, 1000]
 U = np.array([1e-3, 0.1, 1.0, 2.5, 10.0, 60.0])
@@ -237,5 +237,5 @@ def test_bad_arguments_are_refused():
         (lambda: kernels(2).inverse_adv(1.0), r"an advantage must lie in \[0, 1\), got 1.0"),
         (lambda: kernels(2).epsilon(1.0, 2.0), r"delta must lie in \[0, 1\]"),
     ):
-        with pytest.raises(CoverageError, match=sentence):
+        with pytest.raises(ExposureError, match=sentence):
             call()

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from coverage_worlds import ADULT, REFERENCE, SMALL, adult, world
+from exposure_worlds import ADULT, REFERENCE, SMALL, adult, world
 from scipy.optimize import brentq, minimize
 
-from epsworth.coverage import CoverageError, fit_base, left_out, loo, neighbours, norm_bound, sensitivity
-from epsworth.coverage.glm import LOSSES
+from epsworth.exposure import ExposureError, fit_base, left_out, loo, neighbours, norm_bound, sensitivity
+from epsworth.exposure.glm import LOSSES
 
 IDS = [f"n={len(X)}, l2={case['Lambda']:g}" for X, _, case in SMALL]
 
@@ -178,7 +178,7 @@ def test_losses_state_true_derivatives_and_bounds(loss):
 def test_sensitivity_constants():
     for l2, constant in REFERENCE["closed_forms"]["sensitivity_constant_C(Lambda)"].items():
         found = sensitivity(11, float(l2), "add_remove") * 10 * float(l2)
-        assert found == pytest.approx(constant, rel=1e-13)  # never below the truth: see test_coverage_rounding
+        assert found == pytest.approx(constant, rel=1e-13)  # never below the truth: see test_exposure_rounding
     for l2, radius in REFERENCE["closed_forms"]["norm_bound_R(Lambda)"].items():
         assert norm_bound(float(l2)) == pytest.approx(radius, rel=1e-12)
     for X, _, case in SMALL:
@@ -228,22 +228,22 @@ def test_norm_bound_is_reached_by_one_repeated_row():
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(X, y, l2, sentence):
-    with pytest.raises(CoverageError, match=sentence):
+    with pytest.raises(ExposureError, match=sentence):
         fit_base(X, y, l2)
 
 
 def test_bad_questions_are_refused():
     X, y = world(20, 2)
     f = fit_base(X, y, 1.0)
-    with pytest.raises(CoverageError, match="method must be newton, wc or exact, got 'guess'"):
+    with pytest.raises(ExposureError, match="method must be newton, wc or exact, got 'guess'"):
         loo(X, y, f, 1.0, "guess")
-    with pytest.raises(CoverageError, match="f must hold 2 finite coefficients"):
+    with pytest.raises(ExposureError, match="f must hold 2 finite coefficients"):
         loo(X, y, [1.0], 1.0)
-    with pytest.raises(CoverageError, match="loss must be one of logistic, squared, probit"):
+    with pytest.raises(ExposureError, match="loss must be one of logistic, squared, probit"):
         fit_base(X, y, 1.0, loss="hinge")
-    with pytest.raises(CoverageError, match="slope of the squared loss is not bounded"):
+    with pytest.raises(ExposureError, match="slope of the squared loss is not bounded"):
         sensitivity(10, 1.0, loss="squared")
-    with pytest.raises(CoverageError, match="n must be a whole number of at least 2"):
+    with pytest.raises(ExposureError, match="n must be a whole number of at least 2"):
         sensitivity(1, 1.0)
 
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from coverage_worlds import SMALL, world
+from exposure_worlds import SMALL, world
 from scipy.special import expit
 
-from epsworth.coverage import (
-    CoverageError,
+from epsworth.exposure import (
     CoverageWarning,
+    ExposureError,
     OutputPerturbation,
     black_box,
     descend,
@@ -27,7 +27,7 @@ from epsworth.coverage import (
     window,
     worst_case,
 )
-from epsworth.coverage.objective import _expost, diffprivlib_noise
+from epsworth.exposure.objective import _expost, diffprivlib_noise
 
 
 @pytest.mark.parametrize(("X", "y", "case"), [c for c in SMALL if "objective_perturbation" in c[2]])
@@ -104,7 +104,7 @@ def test_diffprivlib_parameters_are_mapped():
 
 def test_diffprivlib_pitfalls_are_told():
     X, y = world(40, 2)
-    with pytest.raises(CoverageError, match="intercept, which diffprivlib does not regularise"):
+    with pytest.raises(ExposureError, match="intercept, which diffprivlib does not regularise"):
         expost_diffprivlib(fitted(X, fit_intercept=True), X, y)
     with pytest.warns(CoverageWarning, match="data_norm is 12: above 1"):
         expost_diffprivlib(fitted(X, data_norm=12.0), 12 * X, y)
@@ -191,7 +191,7 @@ def test_torch_gradients_are_those_of_the_formula():
 
 def test_a_missing_torch_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(CoverageError, match="pip install 'epsworth"):
+    with pytest.raises(ExposureError, match="pip install 'epsworth"):
         torch_gradients(None, None, None, None)
 
 
@@ -232,7 +232,7 @@ def test_black_boxes_call_empty_windows_censored():
     assert found.censored.tolist() == [True, True]
     assert np.isinf(found.upper).all()
     assert np.isfinite(found.losses).all()
-    with pytest.raises(CoverageError, match="at least 40 models"):
+    with pytest.raises(ExposureError, match="at least 40 models"):
         black_box(models[:10], models, [[0.0, 0.0]])
 
 
@@ -249,7 +249,7 @@ def test_the_worst_case_covers_every_row():
     np.testing.assert_allclose(stated, exact, rtol=2e-8)
     assert worst.epsilon_at(1e-6) <= 2.0
     assert "data-independent" in str(worst)
-    with pytest.raises(CoverageError, match="epsilon must be positive"):
+    with pytest.raises(ExposureError, match="epsilon must be positive"):
         worst_case(0.0, 2)
 
 
@@ -258,5 +258,5 @@ def test_stand_in_data_can_take_the_place_of_private_rows():
     assert set(y) == {-1.0, 1.0}
     X, y = stand_in(400, 3, rng=np.random.default_rng(0))
     assert loo(X, y, fit_base(X, y, 0.1), 0.1).distances.max() > 0
-    with pytest.raises(CoverageError, match="n must be at least 2"):
+    with pytest.raises(ExposureError, match="n must be at least 2"):
         stand_in(1, 3, rng=np.random.default_rng(0))

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from coverage_worlds import REFERENCE, SMALL, world
+from exposure_worlds import REFERENCE, SMALL, world
 from scipy import integrate, stats
 
-from epsworth.coverage import (
-    CoverageError,
+from epsworth.exposure import (
+    ExposureError,
     OutputPerturbation,
     fit_base,
     kernels,
@@ -54,7 +54,7 @@ def test_numbers_that_would_overflow_are_refused_in_a_sentence():
         (lambda: noise.logpdf(np.zeros(4)), r"noise must have shape \(..., 3\)"), (lambda: noise.logpdf(0.0), "shape"),
         (lambda: noise.sample(10**13, np.random.default_rng(0)), "count must be a whole number"),
     ):  # fmt: skip
-        with pytest.raises(CoverageError, match=message):
+        with pytest.raises(ExposureError, match=message):
             ask()
     most = OutputPerturbation(2, 1e90)
     assert np.isfinite(most.losses([[1e90, 1e90]], [1e90, -1e90])).all()
@@ -183,13 +183,13 @@ def test_release_noise_follows_the_law():
 
 def test_releases_refuse_what_their_noise_does_not_cover():
     X, y = world(50, 2)
-    with pytest.raises(CoverageError, match="X has 50 rows, fewer than the public n = 60"):
+    with pytest.raises(ExposureError, match="X has 50 rows, fewer than the public n = 60"):
         release(X, y, 0.1, 1.0, n=60)
-    with pytest.raises(CoverageError, match="epsilon must be positive and finite, got 0"):
+    with pytest.raises(ExposureError, match="epsilon must be positive and finite, got 0"):
         release(X, y, 0.1, 0, n=50)
-    with pytest.raises(CoverageError, match="rate positive"):
+    with pytest.raises(ExposureError, match="rate positive"):
         OutputPerturbation(2, 0.0)
-    with pytest.raises(CoverageError, match="deltas must have shape"):
+    with pytest.raises(ExposureError, match="deltas must have shape"):
         OutputPerturbation(2, 1.0).losses([[1.0]], [1.0, 2.0])
-    with pytest.raises(CoverageError, match="radius must be positive"):
+    with pytest.raises(ExposureError, match="radius must be positive"):
         OutputPerturbation(2, 1.0).ball([0.1], 0.0)

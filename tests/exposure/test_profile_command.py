@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from epsworth.coverage import CoverageError, encode, fit_base, loo
+from epsworth.exposure import ExposureError, encode, fit_base, loo
 from epsworth.tables import read_table
 
 
@@ -94,13 +94,13 @@ def test_columns_of_nested_or_complex_values_are_refused_by_name(column):
     of = {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
     for named, sentence in (("a", "column 'a' holds lists"), ("t", "target 't' holds lists")):
         other = {"a": "t", "t": "a"}[named]
-        with pytest.raises(CoverageError, match=sentence):
+        with pytest.raises(ExposureError, match=sentence):
             encode(of({named: column, other: [0, 1, 1]}), "t")
 
 
 def test_truths_and_numbers_of_a_target_are_two_labels():
     table = pd.DataFrame({"a": [1, 2, 3], "t": pd.Series([True, 1, 0], dtype=object)})
-    with pytest.raises(CoverageError, match="must hold two different labels, got 3"):
+    with pytest.raises(ExposureError, match="must hold two different labels, got 3"):
         encode(table, "t")
     assert encode(table.iloc[1:], "t").y.tolist() == [1, -1]
 
@@ -109,16 +109,16 @@ def test_truths_and_numbers_of_a_target_are_two_labels():
 def test_numbers_that_are_not_finite_are_not_called_missing(tmp_path, entry):
     lines = ["a,t", *(f"{i},{i % 2}" for i in range(60)), f"{entry},1", "3,0"]
     (tmp_path / "table.csv").write_text("\n".join(lines))
-    with pytest.raises(CoverageError, match=r"^column 'a', row 60 is not finite, or too large") as caught:
+    with pytest.raises(ExposureError, match=r"^column 'a', row 60 is not finite, or too large") as caught:
         encode(read_table(tmp_path / "table.csv", {"a": "number or truth"}), "t")
     assert entry not in str(caught.value)
     for table in (
         pl.DataFrame({"a": [1.0, float("inf")], "t": [0, 1]}),
         pd.DataFrame({"a": pd.Series([1, 10**400], dtype=object), "t": [0, 1]}),
     ):
-        with pytest.raises(CoverageError, match=r"^column 'a', row 1 is not finite"):
+        with pytest.raises(ExposureError, match=r"^column 'a', row 1 is not finite"):
             encode(table, "t")
-    with pytest.raises(CoverageError, match=r"^target 't', row 1 is not finite"):
+    with pytest.raises(ExposureError, match=r"^target 't', row 1 is not finite"):
         encode(pl.DataFrame({"a": [1, 2], "t": [0.0, float("inf")]}), "t")
 
 
@@ -133,7 +133,7 @@ def test_numbers_that_are_not_finite_are_not_called_missing(tmp_path, entry):
     ],
 )
 def test_tables_that_cannot_be_encoded(columns, sentence):
-    with pytest.raises(CoverageError, match=sentence):
+    with pytest.raises(ExposureError, match=sentence):
         encode(pl.DataFrame(columns), "t")
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from coverage_worlds import world
+from exposure_worlds import world
 
-from epsworth.coverage import (
-    CoverageError,
+from epsworth.exposure import (
+    ExposureError,
     expost_objective,
     fit_base,
     linear_gradients,
@@ -25,9 +25,9 @@ from epsworth.coverage import (
     sensitivity,
     window,
 )
-from epsworth.coverage.fitting import GRADIENT_TOLERANCE, LEAST_L2, into_ball, minimise
-from epsworth.coverage.glm import LOSSES
-from epsworth.coverage.inputs import positives
+from epsworth.exposure.fitting import GRADIENT_TOLERANCE, LEAST_L2, into_ball, minimise
+from epsworth.exposure.glm import LOSSES
+from epsworth.exposure.inputs import positives
 
 X, Y = world(30, 3)
 NAN, INF = math.nan, math.inf
@@ -136,7 +136,7 @@ UNTYPED = {
 @pytest.mark.parametrize("hold", TEXTS.values(), ids=TEXTS)
 def test_texts_are_refused_for_classes_that_are_numbers_in_every_typed_column(hold):
     with pytest.raises(
-        CoverageError, match=r"^y is of type .*, the declared classes are \(0, 1\); declare those of y$"
+        ExposureError, match=r"^y is of type .*, the declared classes are \(0, 1\); declare those of y$"
     ):
         positives(hold(["0", "1", "1"]), 3, (0, 1))
     assert list(positives(hold(["0", "1", "1"]), 3, ("0", "1"))) == [False, True, True]
@@ -145,7 +145,7 @@ def test_texts_are_refused_for_classes_that_are_numbers_in_every_typed_column(ho
 @pytest.mark.parametrize("hold", TYPED.values(), ids=TYPED)
 @pytest.mark.parametrize("labels", [[0, 1, 1], [0.0, 1.0, 1.0], [False, True, True]])
 def test_numbers_are_refused_for_classes_that_are_texts_in_every_typed_column(hold, labels):
-    with pytest.raises(CoverageError, match=r"^y is of type .*, the declared classes are \('0', '1'\)"):
+    with pytest.raises(ExposureError, match=r"^y is of type .*, the declared classes are \('0', '1'\)"):
         positives(hold(labels), 3, ("0", "1"))
     for classes in ((0, 1), (0.0, 1.0), (False, True), (np.int64(0), np.float32(1))):
         assert list(positives(hold(labels), 3, classes)) == [False, True, True]
@@ -178,7 +178,7 @@ def test_labels_of_single_precision_are_those_that_were_declared(hold):
     assert list(positives(hold([0.2, 0.1, 0.1]), 3, (0.2, 0.1))) == [False, True, True]
     assert list(positives(hold([0.2, None, 0.1]), 3, (0.2, 0.1))) == [False, False, True]
     with pytest.raises(
-        CoverageError, match=r"^y is of type .*, to which the declared classes .* are one; recode them$"
+        ExposureError, match=r"^y is of type .*, to which the declared classes .* are one; recode them$"
     ):
         positives(hold([2**24, 2**24]), 2, (2**24, 2**24 + 1))
 
@@ -188,7 +188,7 @@ def test_whole_numbers_beyond_doubles_are_told_apart_or_refused(hold):
     big = [2**53, 2**53 + 1]
     assert list(positives(hold(big), 2, tuple(big))) == [False, True]
     assert list(positives(hold(big), 2, (0, 2.0**53))) == [True, False]
-    with pytest.raises(CoverageError, match=r"to which the declared classes .* are one"):
+    with pytest.raises(ExposureError, match=r"to which the declared classes .* are one"):
         positives(hold([2.0**53, 2.0**53]), 2, tuple(big))
     for held in UNTYPED.values():
         assert list(positives(held([2.0**53, big[1], np.int64(big[1]), np.float64(big[0])]), 4, tuple(big))) == [
@@ -207,7 +207,7 @@ def test_whole_numbers_beyond_doubles_are_told_apart_or_refused(hold):
     ids=lambda y: str(getattr(y, "dtype", getattr(y, "type", None))),
 )  # fmt: skip
 def test_labels_of_other_types_are_refused_by_their_type(y, classes):
-    with pytest.raises(CoverageError, match=r"^y is of type .*, the declared classes are"):
+    with pytest.raises(ExposureError, match=r"^y is of type .*, the declared classes are"):
         positives(y, 2, classes)
 
 
@@ -223,7 +223,7 @@ def test_the_analysis_tells_labels_apart_as_they_are():
     one, other = np.where(Y > 0, 2**53 + 1, 2**53), np.where(Y > 0, 1, 0)
     for hold in (np.array, list, pd.Series, pl.Series):
         assert np.array_equal(fit_base(X, hold(one.tolist()), 0.1), fit_base(X, other, 0.1))
-    with pytest.raises(CoverageError, match="y must hold two different labels, got 3"):
+    with pytest.raises(ExposureError, match="y must hold two different labels, got 3"):
         fit_base(X, [1, *one[1:].tolist()], 0.1)
 
 
@@ -236,7 +236,7 @@ def test_the_analysis_tells_labels_apart_as_they_are():
     (np.ones((2, 0)), "must be a table"), ([], "rows of one length"),
 ])  # fmt: skip
 def test_types_and_shapes_of_tables_may_be_refused(X, sentence):
-    with pytest.raises(CoverageError, match=sentence):
+    with pytest.raises(ExposureError, match=sentence):
         release(X, [1, -1], 0.1, 1.0, n=2)
 
 
@@ -279,7 +279,7 @@ def test_classes_are_declared_and_the_second_is_positive(monkeypatch):
 )
 def test_what_is_refused_is_public(changed, sentence):
     given = {"X": X, "y": Y, "l2": 0.1, "epsilon": 1.0, "n": 30}
-    with pytest.raises(CoverageError, match=sentence):
+    with pytest.raises(ExposureError, match=sentence):
         release(**{**given, **changed})
 
 
@@ -336,7 +336,7 @@ def test_analysis_of_one_class_takes_declared_classes():
     assert window(X, ones, 0.1, classes=(-1, 1)).epsilon_low > 0
     assert expost_objective(X, ones, f, reg=1.0, noise_scale=1.0, classes=(-1, 1)).losses.shape == (30,)
     assert linear_gradients(X, ones, classes=(-1, 1))(f).shape == (30, 3)
-    with pytest.raises(CoverageError, match="y, row 3 holds neither of the declared classes"):
+    with pytest.raises(ExposureError, match="y, row 3 holds neither of the declared classes"):
         fit_base(X, np.r_[1, 1, 1, 0, np.ones(26)], 0.1, classes=(-1, 1))
 
 
@@ -347,10 +347,10 @@ def test_messages_show_no_value_of_the_data():
         (X, np.where(np.arange(30) < 3, secret, Y)),
         (X, np.full(30, secret)),
     ):
-        with pytest.raises(CoverageError) as caught:
+        with pytest.raises(ExposureError) as caught:
             fit_base(rows, labels, 0.1)
         assert "8.25" not in str(caught.value)
         assert "14.2" not in str(caught.value)  # the norm
-    with pytest.raises(CoverageError) as caught:
+    with pytest.raises(ExposureError) as caught:
         fit_base(X, np.where(np.arange(30) < 3, secret, Y), 0.1, classes=(-1, 1))
     assert "8.25" not in str(caught.value)

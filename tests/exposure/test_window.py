@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from coverage_worlds import ADULT, adult, world
+from exposure_worlds import ADULT, adult, world
 
 from epsworth.bounds import Risk
-from epsworth.coverage import (
-    CoverageError,
+from epsworth.exposure import (
+    ExposureError,
     descend,
     encode,
     fit_base,
@@ -21,7 +21,7 @@ from epsworth.coverage import (
     sensitivity,
     window,
 )
-from epsworth.coverage.usefulness import simulate
+from epsworth.exposure.usefulness import simulate
 
 
 def test_the_ends_keep_their_promises():
@@ -58,7 +58,7 @@ def test_no_row_is_said_to_pay_more_than_epsilon():
     assert (rough.neighbours.errors * rough.kappa > 1).any()
     assert rough.exposure(2.0).max() == 2.0
     assert rough.epsilon_low >= kernels(2).inverse_adv(0.1) * (1 - 1e-9)
-    with pytest.raises(CoverageError, match="epsilon must be positive"):
+    with pytest.raises(ExposureError, match="epsilon must be positive"):
         rough.exposure(np.nan)
 
 
@@ -103,7 +103,7 @@ def test_simulated_accuracy_equals_a_plain_loop():
     found = simulate(
         X, y, f, rates, rates, tolerance=0.02, risk=Risk.of(0.9), draws=40, rng=np.random.default_rng(3)
     )  # fmt: skip
-    from epsworth.coverage import OutputPerturbation
+    from epsworth.exposure import OutputPerturbation
 
     unit = OutputPerturbation(3, 1.0).sample(40, np.random.default_rng(3))
     right = np.array([[(y * (X @ (f + b / rate)) > 0).mean() for b in unit] for rate in rates])
@@ -174,7 +174,7 @@ def test_the_plateau_rule_is_labelled():
     found = window(X, y, 0.1, rule="plateau")
     assert "no protection" in found.verdict
     assert found.adv_low == pytest.approx(0.714, abs=0.01)
-    with pytest.raises(CoverageError, match="no low plateau"):
+    with pytest.raises(ExposureError, match="no low plateau"):
         window(X[:, :1], y, 0.1, rule="plateau")
 
 
@@ -185,9 +185,9 @@ def test_bad_wishes_are_refused():
         ({"rule": "magic"}, "rule must be advantage or plateau"),
         ({"n": 30}, "fewer than the public n = 30"),
     ):
-        with pytest.raises(CoverageError, match=sentence):
+        with pytest.raises(ExposureError, match=sentence):
             window(X, y, 0.1, **options)
-    with pytest.raises(CoverageError, match="two curves of the same length"):
+    with pytest.raises(ExposureError, match="two curves of the same length"):
         onset([1, 2], [1, 2])
 
 

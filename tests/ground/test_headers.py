@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from epsworth.cli.privatize import _pool
-from epsworth.coverage.tables import encode
+from epsworth.exposure.tables import encode
 from epsworth.headers import NO_HEADER, shown_names
 from epsworth.learner import LatticeConfig
 from epsworth.pac.pool import check_finite, checked_columns
@@ -64,7 +64,7 @@ DOORS = {
     "privatize --target": lambda table, path: _pool(path, "age", None, None, ",", None, None),
     "privatize a text": lambda table, path: _pool(path, None, None, None, ",", None, None),
     "a policy": lambda table, path: Perturbation(policy()).check_names(table.columns),
-    "coverage": lambda table, path: encode(table, "age"),
+    "exposure": lambda table, path: encode(table, "age"),
     "learner": lambda table, path: column(table, "age"),
     "learner's features": lambda table, path: LatticeConfig(
         box=(0, 1), names=["age"], m=4, mechanism="krr", epsilon=0.1

@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.classifiers import as_classifier
-from epsworth.coverage import CoverageError, encode
+from epsworth.exposure import ExposureError, encode
 from epsworth.learner import LatticeConfig, report_file
 from epsworth.policy import Policy, perturb_file
 from epsworth.studies.inputs import read_records
@@ -216,7 +216,7 @@ def test_two_labels_are_two_labels(kind):
 @pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64", "bool[pyarrow]", "int64[pyarrow]"])
 def test_a_gap_is_missing_whatever_holds_it(kind):
     frame = pd.DataFrame({"k": pd.array([1, None, 1, 0], dtype=kind), "t": [0, 1, 0, 1]})
-    with pytest.raises(CoverageError, match="column 'k', row 1 is missing"):
+    with pytest.raises(ExposureError, match="column 'k', row 1 is missing"):
         encode(frame, "t")
 
 

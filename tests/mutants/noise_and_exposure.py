@@ -11,7 +11,7 @@ ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
 RELEASES = "tests/noise/test_release.py"
-EXPOSED = "tests/exposure/test_coverage_rounding.py"
+EXPOSED = "tests/exposure/test_exposure_rounding.py"
 OTHER = "tests/exposure/test_other_mechanisms.py"
 WINDOW = "tests/exposure/test_window.py"
 NEIGHBOURS = "tests/exposure/test_neighbours.py"
@@ -110,7 +110,7 @@ def channels_lose_to_nearest(original):
 
 
 @mutant(
-    "epsworth.coverage.neighbours._newton",
+    "epsworth.exposure.neighbours._newton",
     claim="the model without each row lies within its certificate",
     test=f"{NEIGHBOURS}::test_certificates_hold_for_every_row",
 )
@@ -123,7 +123,7 @@ def remainders_forgotten(original):
 
 
 @mutant(
-    "epsworth.coverage.calibration.sensitivity",
+    "epsworth.exposure.calibration.sensitivity",
     claim="no sensitivity is below the exact one",
     test=f"{EXPOSED}::test_norms_and_sensitivities_are_never_below_the_truth",
 )
@@ -132,7 +132,7 @@ def sensitivities_to_nearest(original):
 
 
 @mutant(
-    "epsworth.coverage.releasing.noise_rate",
+    "epsworth.exposure.releasing.noise_rate",
     claim="the noise of a released model covers what a row moves, its lattice and what the fit leaves",
     test=f"{EXPOSED}::test_the_noise_of_a_release_covers_every_charge",
 )
@@ -145,7 +145,7 @@ def noise_without_what_the_fit_leaves(original):
 
 
 @mutant(
-    "epsworth.coverage.fitting.into_ball",
+    "epsworth.exposure.fitting.into_ball",
     claim="no neighbour is refused by a released model",
     test="tests/exposure/test_release_door.py::test_no_neighbour_is_refused_and_public_facts_stay_the_same",
 )
@@ -154,7 +154,7 @@ def rows_stay_as_long_as_they_are(original):
 
 
 @mutant(
-    "epsworth.coverage.exposure.error",
+    "epsworth.exposure.distances.error",
     claim="inverses of the law of a row's loss err to the private side",
     test=f"{EXPOSED}::test_inverses_err_to_the_safe_side_of_the_truth[3-60]",
 )
@@ -163,7 +163,7 @@ def kernels_trusted_to_the_bit(original):
 
 
 @mutant(
-    "epsworth.coverage.advice.Window._shares",
+    "epsworth.exposure.advice.Window._shares",
     claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
     test=f"{WINDOW}::test_no_row_is_said_to_pay_more_than_epsilon",
 )
@@ -172,7 +172,7 @@ def rows_pay_up_to_twice(original):
 
 
 @mutant(
-    "epsworth.coverage.exposure.Kernels.inverse_adv",
+    "epsworth.exposure.distances.Kernels.inverse_adv",
     claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
     test=f"{WINDOW}::test_the_ends_keep_their_promises",
 )
@@ -181,7 +181,7 @@ def windows_a_little_too_wide(original):
 
 
 @mutant(
-    "epsworth.coverage.reporting.worst_case",
+    "epsworth.exposure.reporting.worst_case",
     claim="the answer that reads no data covers every row of every data set",
     test=f"{OTHER}::test_the_worst_case_covers_every_row",
 )
@@ -190,7 +190,7 @@ def worst_case_at_half_of_epsilon(original):
 
 
 @mutant(
-    "epsworth.coverage.usefulness.simulate",
+    "epsworth.exposure.usefulness.simulate",
     claim="accuracy is said to be kept only where whole rows within the tolerance say so",
     test=f"{WINDOW}::test_a_tolerance_allows_whole_rows_only",
 )

@@ -72,7 +72,7 @@ def _privatize():
 @cache
 def _profile():
     from epsworth.cli.profile import _document
-    from epsworth.coverage import stand_in, window
+    from epsworth.exposure import stand_in, window
 
     X, y = stand_in(200, 3, rng=1)
     found = window(X, y, 1e-2, held_out=(X, y), draws=60, rng=2)

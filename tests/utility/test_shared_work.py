@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import epsworth as ew
-from epsworth.coverage import fit_base, loo, window
+from epsworth.exposure import fit_base, loo, window
 from epsworth.parallel import in_order
 from epsworth.tailored import problem
 
@@ -85,8 +85,8 @@ CASES = [
 @pytest.mark.parametrize(("make", "same"), CASES)
 @pytest.mark.slow
 def test_two_workers_find_what_one_process_finds(make, same, small_pieces, monkeypatch):
-    monkeypatch.setattr("epsworth.coverage.neighbours.PAIRS", 40_000)
-    monkeypatch.setattr("epsworth.coverage.usefulness.CELLS", 40_000)
+    monkeypatch.setattr("epsworth.exposure.neighbours.PAIRS", 40_000)
+    monkeypatch.setattr("epsworth.exposure.usefulness.CELLS", 40_000)
     same(make(1), make(2))
 
 
@@ -99,10 +99,10 @@ def test_work_is_shared_at_all(small_pieces, monkeypatch):
         told.append((n_jobs, len(batches)))
         return in_order(function, batches, n_jobs=1)
 
-    for module in ("tailored.problem", "tailored.surrogate", "coverage.neighbours", "coverage.usefulness"):
+    for module in ("tailored.problem", "tailored.learning", "exposure.neighbours", "exposure.usefulness"):
         monkeypatch.setattr(f"epsworth.{module}.in_order", counted)
-        monkeypatch.setattr("epsworth.coverage.neighbours.PAIRS", 40_000)
-        monkeypatch.setattr("epsworth.coverage.usefulness.CELLS", 40_000)
+        monkeypatch.setattr("epsworth.exposure.neighbours.PAIRS", 40_000)
+        monkeypatch.setattr("epsworth.exposure.usefulness.CELLS", 40_000)
         told.clear()
         (a_policy if module.startswith("tailored") else a_profile)(2)
         assert max(count for jobs, count in told if jobs == 2) >= 3

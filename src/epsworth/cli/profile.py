@@ -13,7 +13,7 @@ from epsworth.cli.report import write_document_page
 from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
-    from epsworth.coverage import Window
+    from epsworth.exposure import Window
 
 LISTED = 5  # of the most exposed rows, unless --top says more
 UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
@@ -71,7 +71,7 @@ def profile(
 
     import numpy as np
 
-    from epsworth.coverage import encode, window, worst_case
+    from epsworth.exposure import encode, window, worst_case
     from epsworth.tables import read_table
 
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
@@ -87,7 +87,7 @@ def profile(
             checkpoint=resume, progress=progress,
         )  # fmt: skip
     if plot is not None:
-        from epsworth.coverage.figures import plot_profile
+        from epsworth.exposure.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
     if json is not None or report is not None:
@@ -108,7 +108,7 @@ def profile(
 def _without_data(
     epsilon: float, coefficients: int | None, json: str | None, plot: Path | None, report: Path | None
 ) -> None:
-    from epsworth.coverage import worst_case
+    from epsworth.exposure import worst_case
 
     if coefficients is None:
         raise ValueError("give a table and --target, or --coefficients for the answer that reads no data")
@@ -136,7 +136,7 @@ def _exposed(found: Window, epsilon: float, top: int) -> list[dict[str, Any]]:
 def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -> dict[str, Any]:
     import numpy as np
 
-    from epsworth.coverage.trading import trade
+    from epsworth.exposure.trading import trade
 
     u = found.exposure(epsilon)
     ranks = np.unique([*np.linspace(0, 1, min(QUANTILES, len(u))), *TABLED])
@@ -162,7 +162,7 @@ def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -
 
 def _print(found: Window, epsilon: float) -> None:
     """Print the answer, what the asked epsilon does, and the trade-off."""
-    from epsworth.coverage.inputs import NOT_PRIVATE
+    from epsworth.exposure.inputs import NOT_PRIVATE
 
     out = show.console()
     _print_verdict(found)

@@ -1,4 +1,4 @@
-"""The pages of noise, PAC, coverage and learner: what their --json writes, and what makes a page of it."""
+"""The pages of noise, PAC, exposure and learner: what their --json writes, and what makes a page of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from epsworth.documents import FOREIGN, in_words
 from epsworth.numerals import short
-from epsworth.reports.coverage_page import coverage_page
+from epsworth.reports.exposure_page import exposure_page
 from epsworth.reports.held import Held
 from epsworth.reports.learnt_page import learnt_page
 from epsworth.reports.noise_page import noise_page
@@ -23,7 +23,7 @@ Maker = Callable[[Held, Origin, str], Page]
 PAGES: dict[str, tuple[frozenset[str], Maker]] = {  # what a file of this kind holds
     "epsworth noise --json": (frozenset({"rows", "floor", "left_out", "advice"}), noise_page),
     "epsworth privatize --json": (frozenset({"release", "report"}), pac_page),
-    "epsworth profile --json": (frozenset({"verdict", "wishes", "profile", "most_exposed"}), coverage_page),
+    "epsworth profile --json": (frozenset({"verdict", "wishes", "profile", "most_exposed"}), exposure_page),
     "epsworth learn plan --json": (frozenset({"epsilon", "users", "margin", "power", "mechanism"}), plan_page),
     "epsworth tailor --json": (frozenset({"tailored"}), tailored_page),
     "epsworth learn fit --json": (frozenset({"users", "classes", "by_confidence", "box"}), learnt_page),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from golden_results import ALGEBRA, chosen, golden, json_of, scaled
 
-from epsworth import coverage
+from epsworth import exposure
 
 FITTED = 1e-7  # Newton's method stops near 1e-9, and losses divide by small distances
 
@@ -18,12 +18,12 @@ def world(n=120, d=3):
     return X, np.where(X @ rng.normal(size=d) + rng.normal(size=n) / (2 * d) > 0, 1.0, -1.0)
 
 
-@golden("exposure by distance", subject="epsworth.coverage.Kernels.adv", mutate=scaled(0.99), tolerance=ALGEBRA)
+@golden("exposure by distance", subject="epsworth.exposure.Kernels.adv", mutate=scaled(0.99), tolerance=ALGEBRA)
 def _():
     u = np.array([0.0, 0.1, 1.0, 5.0, 40.0])
     found = {}
     for d in (1, 3, 20):
-        law = coverage.kernels(d)
+        law = exposure.kernels(d)
         found[f"{d}"] = {
             "kl": law.kl(u),
             "abs": law.abs(u),
@@ -36,30 +36,30 @@ def _():
     return found
 
 
-@golden("neighbours of a model", subject="epsworth.coverage.fit_base", mutate=scaled(1.01), tolerance=FITTED)
+@golden("neighbours of a model", subject="epsworth.exposure.fit_base", mutate=scaled(1.01), tolerance=FITTED)
 def _():
     X, y = world()
-    f = coverage.fit_base(X, y, 0.05)
-    newton, exact = (coverage.loo(X, y, f, 0.05, method) for method in ("newton", "exact"))
+    f = exposure.fit_base(X, y, 0.05)
+    newton, exact = (exposure.loo(X, y, f, 0.05, method) for method in ("newton", "exact"))
     return {
         "base": f,
         "newton": newton.distances[:10],
         "exact": exact.distances[:10],
         "deltas": exact.deltas[:3],
-        "sensitivity": [coverage.sensitivity(120, 0.05), coverage.sensitivity(120, 0.05, "add_remove")],
-        "norm": coverage.norm_bound(0.05),
+        "sensitivity": [exposure.sensitivity(120, 0.05), exposure.sensitivity(120, 0.05, "add_remove")],
+        "norm": exposure.norm_bound(0.05),
     }
 
 
-@golden("a profile of training rows", subject="epsworth.coverage.fit_base", mutate=scaled(1.01), tolerance=FITTED)
+@golden("a profile of training rows", subject="epsworth.exposure.fit_base", mutate=scaled(1.01), tolerance=FITTED)
 def _():
     X, y = world()
-    f = coverage.fit_base(X, y, 0.05)
-    found = coverage.loo(X, y, f, 0.05, "exact")
-    rate = 1.0 / coverage.sensitivity(120, 0.05)
+    f = exposure.fit_base(X, y, 0.05)
+    found = exposure.loo(X, y, f, 0.05, "exact")
+    rate = 1.0 / exposure.sensitivity(120, 0.05)
     model = f + np.random.default_rng(1).normal(size=3)
-    own = coverage.profile(found, model, rate)
-    typical = coverage.typical_profile(found, rate, rng=1, draws=20)
+    own = exposure.profile(found, model, rate)
+    typical = exposure.typical_profile(found, rate, rng=1, draws=20)
     return {
         "losses": own.ranked[:8],
         "rows": own.rows[:8],
@@ -67,10 +67,10 @@ def _():
     }
 
 
-@golden("a window of epsilons", subject="epsworth.coverage.Kernels.adv", mutate=scaled(0.99), tolerance=FITTED)
+@golden("a window of epsilons", subject="epsworth.exposure.Kernels.adv", mutate=scaled(0.99), tolerance=FITTED)
 def _():
     X, y = world()
-    found = coverage.window(X, y, 0.05, rng=1, draws=100)
+    found = exposure.window(X, y, 0.05, rng=1, draws=100)
     names = ("epsilon_low", "epsilon_high", "epsilon_util", "adv_low", "adv_high", "kappa")
     use = found.usefulness
     return {
@@ -79,36 +79,36 @@ def _():
         "advantage": found.advantage(1.0)[:6],
         "accuracy": use.accuracy[::10],
         "base": [use.base, use.majority],
-        "plateaus": coverage.plateau_ends(3),
+        "plateaus": exposure.plateau_ends(3),
     }
 
 
 @golden(
     "the worst case without data",
-    subject="epsworth.coverage.worst_case",
+    subject="epsworth.exposure.worst_case",
     mutate=lambda f: lambda e, d: f(1.01 * e, d),
     tolerance=ALGEBRA,
 )
 def _(folder):
-    found = coverage.worst_case(1.0, 5)
+    found = exposure.worst_case(1.0, 5)
     return {
         "library": chosen(found, "epsilon", "d", "advantage", "any_mechanism", "mean_loss", "mean_abs_loss"),
-        "stand-in": [part[:2] for part in coverage.stand_in(20, 3, rng=4)],
+        "stand-in": [part[:2] for part in exposure.stand_in(20, 3, rng=4)],
     }
 
 
 @golden(
     "losses of noisy descents and objectives",
-    subject="epsworth.coverage.linear_gradients",
+    subject="epsworth.exposure.linear_gradients",
     mutate=lambda f: lambda X, y, **given: f(0.9 * X, y, **given),
     tolerance=FITTED,
 )
 def _():
     X, y = world(40)
-    steps = coverage.descend(
-        coverage.linear_gradients(X, y), np.zeros(3), steps=5, learning_rate=0.5, clip=0.5, noise=1.0, rng=3
+    steps = exposure.descend(
+        exposure.linear_gradients(X, y), np.zeros(3), steps=5, learning_rate=0.5, clip=0.5, noise=1.0, rng=3
     )
-    lost = coverage.expost_objective(X, y, coverage.fit_base(X, y, 0.1), reg=0.1, noise_scale=2.0)
+    lost = exposure.expost_objective(X, y, exposure.fit_base(X, y, 0.1), reg=0.1, noise_scale=2.0)
     return {
         "models": steps.models[-1],
         "losses": steps.losses[:4],
@@ -118,7 +118,7 @@ def _():
     }
 
 
-@golden("a profile on the command line", subject="epsworth.coverage.Kernels.adv", mutate=scaled(0.99), tolerance=FITTED)
+@golden("a profile on the command line", subject="epsworth.exposure.Kernels.adv", mutate=scaled(0.99), tolerance=FITTED)
 def _(folder):
     X, y = world(60, 2)
     lines = [",".join(map(repr, [*row, label])) for row, label in zip(X.tolist(), y.tolist(), strict=True)]

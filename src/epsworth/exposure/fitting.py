@@ -1,0 +1,257 @@
+"""Regularised linear models in the unit ball: checks of the data, and the exact minimiser.
+
+The objective is ``J(f) = mean_i l(y_i f.x_i) + l2/2 |f|^2`` (Chaudhuri, Monteleoni & Sarwate 2011).  There is no free
+intercept: append a constant column *before* scaling, so that it is regularised and counted in the norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.exposure.glm import ExposureError, Loss, loss_named
+from epsworth.exposure.inputs import Classes, check_classes, number, numbers, positives
+from epsworth.values import label_array
+
+NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
+NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
+LEAST_L2, MOST_L2 = 1e-10, 1e12  # in between, fits reach GRADIENT_TOLERANCE with room to spare whatever the rows
+GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; charged to the sensitivity of a release
+UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <= 1.01 k u, as long as k u <= 0.01
+BLOCK = 65_536  # rows handled at once
+MOST_STEPS = 200
+
+
+def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tuple[Floats, Floats]:
+    """Return rows in the unit ball and labels -1/+1 as floats, or say what is wrong with them.
+
+    Rows that rounding takes out of the ball are put back on its surface.  Without declared classes the larger of two
+    label values is +1; with them, data of one class are as good as any.
+    """
+    rows = check_table(X)
+    if len(rows) < 2:
+        raise ExposureError(f"X has {len(rows)} rows; neighbours differ in one row, so give at least 2")
+    if not np.isfinite(rows).all():
+        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise ExposureError(f"X, row {bad} holds a missing or infinite value; fill or drop it first")
+    lengths = _lengths(rows)
+    slack = max(NORM_SLACK, NORM_ROUNDINGS * _resolution(X))
+    if lengths.max() > 1 + slack:
+        bad = int(lengths.argmax())
+        raise ExposureError(
+            f"X, row {bad} lies outside the unit ball (its norm is above 1); divide all rows by a public bound"
+        )
+    labels = _signs(y, len(rows)) if classes is None else _declared_signs(y, len(rows), check_classes(classes))
+    return _scaled(rows, lengths), labels
+
+
+def check_table(X: ArrayLike) -> Floats:
+    """Return a table of numbers of shape ``(rows, features)``; what is refused depends on its type and shape only."""
+    rows = numbers(X, "X")
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise ExposureError(f"X must be a table of shape (rows, features), got shape {rows.shape}; reshape it")
+    return rows
+
+
+def into_ball(rows: Floats) -> Floats:
+    """Return each row mapped into the unit ball, whatever it holds: none is refused.
+
+    Longer rows are shortened to length 1; a row with a missing or infinite value becomes a row of zeros, which pulls
+    on no model.  What becomes of a row depends on that row alone, so neighbours stay neighbours.
+    """
+    known = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
+    return _scaled(known, _lengths(known))
+
+
+def _lengths(rows: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a row too long to measure is shortened to zeros
+        return as_floats(np.linalg.norm(rows, axis=1))
+
+
+def _scaled(rows: Floats, lengths: Floats) -> Floats:
+    """Return the rows with those longer than 1 shortened to it."""
+    if not (lengths > 1).any():
+        return rows
+    return as_floats(rows / np.maximum(lengths, 1.0)[:, None])
+
+
+def _resolution(X: ArrayLike) -> float:
+    """Return the rounding unit of the numbers that rows were scaled in."""
+    kind = getattr(X, "dtype", None)
+    return float(np.finfo(kind).eps) if isinstance(kind, np.dtype) and kind.kind == "f" else 0.0
+
+
+def _signs(y: ArrayLike, count: int) -> Floats:
+    """Return -1/+1 for two values."""
+    labels = numbers(y, "y")
+    if labels.shape != (count,):
+        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {labels.shape}")
+    if not np.isfinite(labels).all():
+        raise ExposureError(f"y, row {int(np.argmin(np.isfinite(labels)))} has no label; fill or drop it first")
+    exact = label_array(y, "y")  # doubles make one of 2**53 and 2**53 + 1
+    values = np.unique(exact)
+    if len(values) != 2:
+        raise ExposureError(
+            f"y must hold two different labels, got {len(values)}; give a binary target, or declare its classes"
+        )
+    return as_floats(np.where(exact == values[1], 1.0, -1.0))
+
+
+def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:
+    """Return -1/+1 for the declared classes; for analysis, so that a label outside them is worth a sentence."""
+    plus = positives(y, count, classes)
+    known = plus | positives(y, count, (classes[1], classes[0]))
+    if not known.all():
+        raise ExposureError(f"y, row {int(known.argmin())} holds neither of the declared classes {classes!r}")
+    return as_floats(np.where(plus, 1.0, -1.0))
+
+
+def check_l2(l2: float) -> float:
+    """Return the regulariser's weight, or refuse one that bounds nothing or drowns in rounding."""
+    weight = number(l2)
+    if not (math.isfinite(weight) and weight > 0):
+        raise ExposureError(
+            f"l2 must be positive and finite, got {l2!r}; without it one row can move the model any distance"
+        )
+    if not LEAST_L2 <= weight <= MOST_L2:
+        raise ExposureError(f"l2 must lie between {LEAST_L2:g} and {MOST_L2:g}, got {l2!r}; beyond, rounding decides")
+    return weight
+
+
+def check_coefficients(f: ArrayLike, d: int) -> Floats:
+    """Return coefficients of the right shape."""
+    found = numbers(f, "f")
+    if found.shape != (d,) or not np.isfinite(found).all():
+        raise ExposureError(f"f must hold {d} finite coefficients, one per column of X, got shape {found.shape}")
+    return found
+
+
+def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
+    """Yield slices that cover ``range(count)``."""
+    for first in range(0, count, size):
+        yield slice(first, min(first + size, count))
+
+
+def weighted_gram(X: Floats, weights: Floats) -> Floats:
+    """Return ``sum_i w_i x_i x_i^T`` without a second copy of the table."""
+    total = np.zeros((X.shape[1], X.shape[1]))
+    for part in blocks(len(X)):
+        total += X[part].T @ (weights[part, None] * X[part])
+    return total
+
+
+def gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+    """Return the gradient of J at f."""
+    return as_floats(X.T @ (loss.slope(y * (X @ f)) * y) / len(X) + l2 * f)
+
+
+def careful_gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+    """Return the same, summed pairwise (numpy's sum along one column): for certificates, see `roundings`."""
+    slopes = loss.slope(y * (X @ f)) * y
+    sums = [float((slopes * column).sum()) for column in X.T]
+    return as_floats(np.array(sums) / len(X) + l2 * f)
+
+
+def additions(n: int) -> float:
+    """Return how many additions a term of numpy's pairwise sum goes through: eight accumulators, blocks of 128."""
+    return min(n, 10 + n / 8) if n <= 128 else 20 + math.log2(n)
+
+
+def roundings(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
+    """Return how many units of rounding `careful_gradient` can be off by.
+
+    The margin of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
+    ``most_curved`` times that; the slope itself and its product with the row are good to ``slope_ulps`` units; a sum
+    adds one unit per addition that a term goes through.  The regulariser's part takes 4.
+    """
+    lengths, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(f))
+    margins = loss.most_curved * (X.shape[1] + 1) * size * lengths
+    slopes = (loss.slope_ulps + additions(len(X))) * np.abs(loss.slope(y * (X @ f)))
+    return float((lengths * (margins + slopes)).mean()) + 4 * l2 * size
+
+
+def gradient_rounding(d: int, size: float, loss: Loss) -> float:
+    """Return a bound on `careful_gradient`'s error at every minimiser of norm ``size`` of at most 2^60 rows.
+
+    There the slopes, and with them ``l2 size``, are at most ``1 + size``.
+    """
+    return UNIT * ((loss.slope_ulps + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
+
+
+def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tuple[Floats, float]:
+    """Return the minimiser of J to rounding level, by damped Newton steps, and the gradient's norm there."""
+
+    def objective(f: Floats) -> float:
+        return float(loss.value(y * (X @ f)).mean() + 0.5 * l2 * f @ f)
+
+    f, slope = start, gradient(X, y, start, l2, loss)
+    size = float(np.linalg.norm(slope))
+    for _ in range(MOST_STEPS):
+        hessian = weighted_gram(X, loss.curvature(y * (X @ f))) / len(X) + l2 * np.eye(len(f))
+        step = as_floats(np.linalg.solve(hessian, slope))
+        full = gradient(X, y, f - step, l2, loss)
+        share = 1.0
+        if np.linalg.norm(full) > 0.5 * size and size > GRADIENT_TOLERANCE:  # far away: halve until J falls enough
+            here, fall = objective(f), float(slope @ step)
+            while objective(f - share * step) > here - 1e-4 * share * fall and share > 1e-10:
+                share /= 2
+            full = full if share == 1 else gradient(X, y, f - share * step, l2, loss)
+        following = float(np.linalg.norm(full))
+        if following >= size and size <= GRADIENT_TOLERANCE:
+            break  # rounding level: the last point is the best
+        f, slope, size = f - share * step, full, following
+        if size == 0:
+            break
+    return f, size
+
+
+def fit_base(
+    X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic", classes: Classes | None = None
+) -> Floats:
+    """Return the coefficients that minimise the regularised mean loss, exact to rounding.
+
+    Claim: the gradient of J at the result, as computed, is at most 1e-12 in norm; otherwise a `ExposureError` says so.
+
+    Parameters
+    ----------
+    X : array_like of shape ``(n, d)``
+        Rows in the unit ball.
+    y : array_like of shape ``(n,)``
+        Two different labels; the larger is +1.
+    l2 : float
+        Weight of ``|f|^2 / 2`` beside the *mean* loss; scikit-learn's ``C`` is ``1 / (n l2)``.
+    loss : {"logistic", "squared", "probit"}
+        Loss of the margin.
+    classes : pair of labels, optional
+        The two labels, -1 first, where they are declared; the data may then hold one of them only.
+
+    Raises
+    ------
+    ExposureError
+        For rows outside the unit ball, other than two labels, and a weight that is not positive.
+
+    Examples
+    --------
+    >>> from epsworth.exposure import fit_base
+    >>> fit_base([[0.5, 0.0], [0.0, 0.5]], [1, -1], 1.0).round(4)
+    array([ 0.1212, -0.1212])
+
+    References
+    ----------
+    Chaudhuri, Monteleoni & Sarwate 2011, "Differentially private empirical risk minimization".
+    """
+    rows, labels = check_data(X, y, classes)
+    return fit(rows, labels, check_l2(l2), loss_named(loss))
+
+
+def fit(rows: Floats, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
+    """Return the minimiser for rows and labels that were checked."""
+    found, _ = minimise(rows, labels, l2, loss, np.zeros(rows.shape[1]))
+    size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
+    if size > tolerance:
+        raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {l2:g}")
+    return found

@@ -1,0 +1,187 @@
+"""What the models of all data sets that lack one row share, and how a few of them are improved, or trained anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from epsworth.arrays import Floats, as_floats
+from epsworth.exposure.fitting import UNIT, careful_gradient, minimise, roundings, weighted_gram
+from epsworth.exposure.glm import Loss
+from epsworth.keeping import Arrays
+from epsworth.records import Indices
+
+Regulariser = Literal["mean", "sum"]
+Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move the model, how far off that is
+
+# What Taylor's remainder and a computed residual leave out.  Let g be the base model's gradient as computed.  The exact
+# one is within ROUNDING roundings(..) of it, so that the neighbour's (n times the mean, less one row) is within n + 1
+# times that, and strong convexity turns it into a distance: divide by the weight.  On top, f + delta as the user adds
+# them is a rounded vector: ROUNDING (|f| + |delta|), twice since delta itself is stored.  A linear solve is judged by
+# what it leaves (Higham 2002, section 7.1): the Hessian's least eigenvalue is no smaller than the weight.
+ROUNDING = UNIT
+CHORD_STEPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The data set with what every neighbour shares: the sum-scale Hessian and its inverse at the base model."""
+
+    X: Floats
+    y: Floats
+    f: Floats
+    l2: float
+    loss: Loss
+    regulariser: Regulariser
+
+    @property
+    def weight(self) -> float:
+        """Weight of |f|^2/2 beside the *summed* loss of the neighbour: its strong convexity."""
+        return self.l2 * (len(self.X) - (self.regulariser == "mean"))
+
+    @property
+    def size(self) -> float:
+        """Norm of the base model."""
+        return float(np.linalg.norm(self.f))
+
+    def pulls(self) -> Floats:
+        """Return v_i: minus the neighbour's sum-scale gradient at the base model."""
+        slopes = self.loss.slope(self.y * (self.X @ self.f)) * self.y
+        return as_floats(slopes[:, None] * self.X + (self.l2 * self.f if self.regulariser == "mean" else 0.0))
+
+    def hessian(self) -> Floats:
+        """Return the second derivative of the neighbours' sums, each with the row that is to leave."""
+        curvature = weighted_gram(self.X, self.loss.curvature(self.y * (self.X @ self.f)))
+        return as_floats(curvature + self.weight * np.eye(len(self.f)))
+
+    def inverse(self) -> Floats:
+        """Return the inverse of `hessian`."""
+        return as_floats(np.linalg.inv(self.hessian()))
+
+    def hessian_roundings(self) -> float:
+        """Return how many units of rounding, times a step's length, a computed Hessian times the step can be off by.
+
+        A curvature is off by twice a slope's units of itself and of the squared slope, and by what its margin, off by
+        ``(d + 1) |x| |f|``, moves it; a product of two sums takes one for each of its n + 2 d terms and factors.
+        """
+        n, d = self.X.shape
+        margins, squares = self.y * (self.X @ self.f), np.einsum("ij,ij->i", self.X, self.X)
+        bent, steep = self.loss.curvature(margins) @ squares, self.loss.slope(margins) ** 2 @ squares
+        moved = self.loss.third * (d + 1) * self.size * float((squares**1.5).sum())
+        return float((n + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
+
+    def unexplained(self) -> float:
+        """Return how much the base model's own gradient can add to any error (zero at the exact minimiser)."""
+        n = len(self.X)
+        left = float(np.linalg.norm(careful_gradient(self.X, self.y, self.f, self.l2, self.loss)))
+        return (n * left + (n + 1) * ROUNDING * self.roundings()) / self.weight
+
+    def roundings(self) -> float:
+        """Return how many units of rounding the base model's gradient can be off by."""
+        return roundings(self.X, self.y, self.f, self.l2, self.loss)
+
+    def rounded(self, deltas: Floats) -> Floats:
+        """Return how far ``f + deltas`` is off as it is stored and added."""
+        return as_floats(2 * ROUNDING * (self.size + np.linalg.norm(deltas, axis=1)))
+
+    def solved(self, hessian: Floats, inverse: Floats, rows: slice, right: Floats) -> tuple[Floats, Floats]:
+        """Return what `solve` does, and the length of what it leaves of ``right``."""
+        X, found = self.X[rows], self.solve(inverse, rows, right)
+        own = self.loss.curvature(self.y[rows] * (X @ self.f)) * np.einsum("ij,ij->i", X, found)
+        return found, as_floats(np.linalg.norm(right - found @ hessian + own[:, None] * X, axis=1))
+
+    def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> Floats:
+        """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison."""
+        X = self.X[rows]
+        h = self.loss.curvature(self.y[rows] * (X @ self.f))
+        towards, found = X @ inverse, right @ inverse
+        least = self.weight / (self.weight + h * np.einsum("ij,ij->i", X, X))  # of 1 - leverage, in exact arithmetic
+        room = np.maximum(1 - h * np.einsum("ij,ij->i", towards, X), least)
+        found += (h * np.einsum("ij,ij->i", X, found) / room)[:, None] * towards
+        return as_floats(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Chords:
+    """Chord steps for a block of rows: what does not depend on who takes them, or on the other blocks."""
+
+    problem: Problem
+    inverse: Floats
+    at_base: Floats
+    tol: float
+
+    def __call__(self, block: Block) -> tuple[Floats, Floats]:
+        """Return better points of some rows, and how far off they can be."""
+        (some, found, _), problem = block, self.problem
+        residual, noise = _residual(problem, self.at_base, some, found)
+        for _ in range(CHORD_STEPS):
+            size = np.linalg.norm(residual, axis=1)
+            proposed = found - problem.solve(self.inverse, some, residual)
+            after, blur = _residual(problem, self.at_base, some, proposed)
+            falls = np.linalg.norm(after, axis=1) < size
+            found = np.where(falls[:, np.newaxis], proposed, found)
+            residual, noise = np.where(falls[:, np.newaxis], after, residual), np.where(falls, blur, noise)
+            left = np.linalg.norm(residual, axis=1)
+            enough = 0.9 * self.tol * problem.weight * np.linalg.norm(found, axis=1)
+            if not (left < 0.5 * size).any() or (left <= enough).all():
+                break
+        return found, as_floats((np.linalg.norm(residual, axis=1) + noise) / problem.weight)  # strong convexity
+
+    def arrays(self, found: tuple[Floats, Floats]) -> Arrays:
+        """Return what is kept of a block."""
+        return {"deltas": found[0], "errors": found[1]}
+
+    def read(self, block: Block, arrays: Arrays) -> tuple[Floats, Floats]:
+        """Return what was kept of a block."""
+        return arrays["deltas"], arrays["errors"]
+
+
+@dataclass(frozen=True, eq=False)
+class Retraining:
+    """Fits without one row, from where chord steps stalled."""
+
+    problem: Problem
+
+    def __call__(self, row: tuple[int, Floats]) -> tuple[Floats, float]:
+        """Return how far the model moves without a row, and how far off that is."""
+        return _retrain(self.problem, *row)
+
+    def arrays(self, found: tuple[Floats, float]) -> Arrays:
+        """Return what is kept of a row."""
+        return {"delta": found[0], "error": np.array(found[1])}
+
+    def read(self, row: tuple[int, Floats], arrays: Arrays) -> tuple[Floats, float]:
+        """Return what was kept of a row."""
+        return arrays["delta"], float(arrays["error"])
+
+
+def _retrain(problem: Problem, row: int, start: Floats) -> tuple[Floats, float]:
+    kept = np.arange(len(problem.X)) != row
+    l2 = problem.weight / (len(problem.X) - 1)
+    X, y = problem.X[kept], problem.y[kept]
+    found, _ = minimise(X, y, l2, problem.loss, start)
+    size = float(np.linalg.norm(careful_gradient(X, y, found, l2, problem.loss)))
+    size += ROUNDING * roundings(X, y, found, l2, problem.loss)
+    return as_floats(found - problem.f), size / l2
+
+
+def _residual(problem: Problem, at_base: Floats, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:
+    """Return the neighbours' sum-scale gradients at f + delta_i, apart from the base model's own gradient.
+
+    With each comes how far rounding can take it: every term goes through fewer than n additions, whatever their order,
+    two slopes and their difference take their own, and a margin moves by its roundings; the row's own part, too.
+    """
+    X, y = problem.X, problem.y
+    n, d = X.shape
+    own = at_base[rows, None] * X[rows] + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
+    margins = (X @ problem.f)[:, None] + X @ deltas.T
+    change = problem.loss.slope(y[:, None] * margins) * y[:, None] - at_base[:, None]
+    change[rows, np.arange(len(rows))] = 0.0
+    sizes, lengths = np.linalg.norm(deltas, axis=1), np.linalg.norm(X, axis=1)
+    ulps = problem.loss.slope_ulps
+    noise = (n + ulps + 4) * (lengths @ np.abs(change)) + 2 * ulps * (lengths @ np.abs(at_base))
+    noise += 4 * problem.weight * sizes + (ulps + 4) * np.linalg.norm(own, axis=1)
+    noise += problem.loss.most_curved * (d + 1) * (lengths @ lengths) * (3 * problem.size + sizes)
+    return as_floats((X.T @ change).T + problem.weight * deltas - own), as_floats(ROUNDING * noise)
