@@ -81,7 +81,7 @@ def broken_inverses(d, count):
 @pytest.mark.cases(1)
 def test_inverses_err_to_the_safe_side_of_the_truth(d, count, monkeypatch):
     assert broken_inverses(d, count) == 0
-    monkeypatch.setattr(exposure, "error", lambda u: 0.0)
+    monkeypatch.setattr(distances, "error", lambda u: 0.0)
     assert broken_inverses(d, count) > 0
 
 
