@@ -116,8 +116,8 @@ def asking_of(
     Return the question about all other records, the parts of the table, and the records that are held out.
     """
     surrogate = surrogate.lower() if isinstance(surrogate, str) else surrogate
-    _check(wish, y, gain, classifiers, cells, fidelity, draw, surrogate)
-    cells, weighed = whole("cells", cells, most=MOST_REGIONS), _weighed(classifiers)
+    weighed = _weighed(classifiers)
+    _check(wish, y, gain, bool(weighed), cells, fidelity, draw, surrogate)
     given = [one for one, _ in weighed if one is not model]
     own = [weight for one, weight in weighed if one is model] or [1.0]  # the model may be named among them
     weights = (own[-1], *(weight for one, weight in weighed if one is not model))
@@ -159,7 +159,7 @@ def _weighed(classifiers: Classifiers | None) -> list[tuple[Any, float]]:
 
 
 def _check(
-    wish: object, y: object, gain: object, classifiers: Any, cells: object, fidelity: object, draw: object,
+    wish: object, y: object, gain: object, several: bool, cells: object, fidelity: object, draw: object,
     surrogate: object,
 ) -> None:  # fmt: skip
     if not isinstance(wish, str) or wish not in WISHES:
@@ -171,13 +171,12 @@ def _check(
     if fidelity and cells == 1:
         raise ValueError("fidelity needs cells, between which what is sent can differ; give cells=32, say")
     truth("draw", draw)
-    _weighed(classifiers)
-    whole("cells", cells)
+    whole("cells", cells, most=MOST_REGIONS)
     known = ("auto", EXACT, TREE, *KINDS)
     if not isinstance(surrogate, str) or surrogate not in known:
         raise ValueError(f"surrogate must be one of {', '.join(map(repr, known))}, got {short(surrogate)}")
     asked = [name for name, given in (("wish='accuracy'", wish == "accuracy"), ("gain", gain is not None),
-                                      ("cells", cells != 1), ("classifiers", classifiers)) if given]  # fmt: skip
+                                      ("cells", cells != 1), ("classifiers", several)) if given]  # fmt: skip
     if len(asked) > 1:
         raise ValueError(f"{' and '.join(asked)} each ask for a kernel of their own; choose one")
 

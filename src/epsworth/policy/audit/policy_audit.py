@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.bounds import Risk
-from epsworth.classifiers.fingerprints import ASKED, fingerprint
 from epsworth.mechanisms import Kernel
 from epsworth.policy.audit.black_box import Replay, replays
 from epsworth.policy.audit.cases import (
@@ -69,6 +68,8 @@ class ModelAudit(Result):
 
     def __str__(self) -> str:
         """Return the finding in a sentence."""
+        from epsworth.classifiers.fingerprints import ASKED
+
         if self.passed:
             return f"model {self.model[:12]}: answers {ASKED} fixed records as the classifier that was copied: passed"
         shown = ", ".join(one[:12] for one in self.copied) or "none that is named"
@@ -91,6 +92,8 @@ def audit_model(policy: Given, model: Any) -> ModelAudit:
     ValueError
         If the policy is no tailored one, or the classifier reads columns that it does not declare.
     """
+    from epsworth.classifiers.fingerprints import fingerprint  # who audits rules alone has no scikit-learn
+
     policy = as_policy(policy)
     if policy.tailoring is None:
         raise ValueError("model: the policy has rules alone, which fit any classifier; drop the model")
