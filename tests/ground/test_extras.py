@@ -206,8 +206,8 @@ assert perturb(Policy.of("pm", 1, Domain.of({0: (0, 100)}), passing=["x1"]), np.
 for name in ("one", "two"):
     Path(name + ".csv").write_text("id,age,job\\n1,31,a\\n2,62,b\\n")
 Path("lines.jsonl").write_text('{"id": 1, "age": 31, "job": "a"}\\n')
-perturb_file(policy, "one.csv", "released.csv", unit="id", cap="9")
-perturb_file(policy, "lines.jsonl", "released.jsonl", unit="id", cap="9")
+perturb_file(policy, "one.csv", "released.csv", person="id", cap="9")
+perturb_file(policy, "lines.jsonl", "released.jsonl", person="id", cap="9")
 assert len(Path("released.csv").read_text().splitlines()) == 3
 assert Ledger().spent([1, 2, 3]) == [4, 2, 0]
 """

@@ -20,11 +20,11 @@ WATCHED = ("ledger.py", "store.py", "costs.py", "people.py")
 
 
 def release(folder: Path, name: str, *, cap: str | None = None) -> str:
-    """Charge a run of units 0 to 4, "draw" its output from its key, and end it."""
+    """Charge a run of people 0 to 4, "draw" its output from its key, and end it."""
     ledger, counts = Ledger(folder / "ledger"), RowCounts()
     counts.add(ledger.hashes(np.array([0, 1, 2, 3, 4, 4])))
     digest = hashlib.blake2b(name.encode(), key=ledger.digest_key, digest_size=32).digest()
-    terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=6, unit="id", cap=cap)
+    terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=6, person="id", cap=cap)
     run = ledger.begin(terms, Identity("policy 1", digest, name), counts)
     if run.state == "done":
         return run.state

@@ -48,15 +48,15 @@ def test_nothing_is_charged_for_a_table_that_is_refused(table):
 
 def test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format(table):
     folder = table.parent
-    perturb_file(POLICY, table, folder / "out.csv", unit="id", cap=6)
+    perturb_file(POLICY, table, folder / "out.csv", person="id", cap=6)
     (folder / "more.jsonl").write_text('{"age": 3, "id": 7}\n{"id": "7", "age": 4}\n{"id": 9, "age": 1}\n')
-    receipt = perturb_file(POLICY, folder / "more.jsonl", folder / "more-out.jsonl", unit="id")
-    assert (receipt.people, receipt.most, receipt.unit) == (2, 2, "id")
+    receipt = perturb_file(POLICY, folder / "more.jsonl", folder / "more-out.jsonl", person="id")
+    assert (receipt.people, receipt.most, receipt.person) == (2, 2, "id")
     assert "2 people (id), at most 2 rows of one: epsilon 4 per person" in str(receipt)
     assert [float(spent) for spent in Ledger().spent(["7", 9, 8, 99])] == pytest.approx([6, 4, 2, 0])
     (folder / "last.csv").write_text("age,id\r\n3,7\r\n3,8\r\n")
     with pytest.raises(ValueError, match="1 person would exceed the cap"):
-        perturb_file(POLICY, folder / "last.csv", folder / "last-out.csv", unit="id")
+        perturb_file(POLICY, folder / "last.csv", folder / "last-out.csv", person="id")
     assert not (folder / "last-out.csv").exists()
 
 
@@ -80,10 +80,10 @@ def test_another_spelling_of_a_person_is_no_other_person(tmp_path, kind, value, 
     monkeypatch.setattr("epsworth.lines.PART", 64)
     source = write(tmp_path / f"in.{kind}", [*map(str, range(40)), "007", value])
     with pytest.raises(
-        ValueError, match=r"row 41, id: the unit (is another spelling|holds a character|is not in)"
+        ValueError, match=r"row 41, id: the id (is another spelling|holds a character|is not in)"
     ) as refused:
-        perturb_file(POLICY, source, tmp_path / f"out.{kind}", unit="id", cap=2)
-    assert value not in str(refused.value).partition("the unit")[0]
+        perturb_file(POLICY, source, tmp_path / f"out.{kind}", person="id", cap=2)
+    assert value not in str(refused.value).partition("the id")[0]
     assert Ledger().runs() == []
 
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_charged_for_fewer_rows_of_a_person_is_not_told_of_more(t
     out = table.with_name("out.csv")
     perturb_file(POLICY, table, out, max_rows_per_person=1)
     for more in (2, None):
-        with pytest.raises(ValueError, match=r"charged for at most 1 row of a unit, not (2|50) .*again=True"):
+        with pytest.raises(ValueError, match=r"charged for at most 1 row of a person, not (2|50) .*again=True"):
             perturb_file(POLICY, table, out, max_rows_per_person=more)
     assert float(Ledger().spent([7])[0]) == pytest.approx(2)
     assert perturb_file(POLICY, table, out, max_rows_per_person=2, again=True).most == 2
@@ -100,11 +100,11 @@ def test_a_run_that_was_charged_for_fewer_rows_of_a_person_is_not_told_of_more(t
 
 def test_a_cap_that_is_first_stated_when_the_run_is_done_holds_from_then_on(table):
     out = table.with_name("out.csv")
-    perturb_file(POLICY, table, out, unit="id")
-    perturb_file(POLICY, table, out, unit="id", cap=3)
+    perturb_file(POLICY, table, out, person="id")
+    perturb_file(POLICY, table, out, person="id", cap=3)
     assert Ledger().settled()[1] == 3
     with pytest.raises(ValueError, match="50 persons would exceed the cap"):
-        perturb_file(POLICY, table, out, unit="id", again=True)
+        perturb_file(POLICY, table, out, person="id", again=True)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +132,16 @@ def test_without_a_unit_everybody_is_charged_for_every_row(table):
 
 def test_the_same_run_asked_again_is_done(table):
     out = table.with_name("out.csv")
-    first = perturb_file(POLICY, table, out, unit="id")
+    first = perturb_file(POLICY, table, out, person="id")
     released = out.read_bytes()
-    assert perturb_file(POLICY, table, out, unit="id") == first
+    assert perturb_file(POLICY, table, out, person="id") == first
     assert out.read_bytes() == released
     assert len(Ledger().runs()) == 1
     out.write_text("another's")
     with pytest.raises(ValueError, match=r"left 1 time under this policy .*--again"):
-        perturb_file(POLICY, table, out, unit="id")
+        perturb_file(POLICY, table, out, person="id")
     assert out.read_text() == "another's"
-    perturb_file(POLICY, table, out, unit="id", again=True)
+    perturb_file(POLICY, table, out, person="id", again=True)
     assert out.read_bytes() != released
     assert len(Ledger().runs()) == 2
 
@@ -151,10 +151,10 @@ def test_a_run_that_is_stopped_behind_its_move_goes_on_to_the_same_bytes(table, 
     with monkeypatch.context() as patch:
         patch.setattr(Tables, "finish", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            perturb_file(POLICY, table, out, unit="id")
+            perturb_file(POLICY, table, out, person="id")
     released = out.read_bytes()
     assert [run.state for run in Ledger().runs()] == ["charged"]
-    perturb_file(POLICY, table, out, unit="id")
+    perturb_file(POLICY, table, out, person="id")
     assert (out.read_bytes(), hidden(table.parent)) == (released, [])
     assert [run.state for run in Ledger().runs()] == ["done"]
     assert float(Ledger().spent([7])[0]) == pytest.approx(2)
@@ -196,7 +196,7 @@ def test_threads_at_once_release_the_records_once(table):
     def run(number):
         meeting.wait(5)
         try:
-            perturb_file(POLICY, table, table.with_name(f"out{number}.csv"), unit="id", cap=2)
+            perturb_file(POLICY, table, table.with_name(f"out{number}.csv"), person="id", cap=2)
         except ValueError as error:
             return str(error)
 
@@ -232,17 +232,17 @@ def test_nothing_moves_before_it_is_on_the_disk(table, monkeypatch):
 
 
 def test_deltas_add_up(table):
-    perturb_file(ROUGH, table, table.with_name("out.csv"), unit="id", delta_cap="0.25")
-    receipt = perturb_file(ROUGH, table, table.with_name("out2.csv"), unit="id", again=True)
+    perturb_file(ROUGH, table, table.with_name("out.csv"), person="id", delta_cap="0.25")
+    receipt = perturb_file(ROUGH, table, table.with_name("out2.csv"), person="id", again=True)
     assert 2 * ROUGH.guarantee.delta <= receipt.delta_so_far <= 0.2
     with pytest.raises(ValueError, match="50 persons would exceed the cap"):
-        perturb_file(ROUGH, table, table.with_name("out3.csv"), unit="id", again=True)
+        perturb_file(ROUGH, table, table.with_name("out3.csv"), person="id", again=True)
 
 
 def test_no_output_stands_in_the_ledgers_place(table):
     folder = table.parent
     perturb_file(POLICY, table, folder / "out.csv", ledger=folder)
-    for name in ("ledger.sqlite3", "units.key"):
+    for name in ("ledger.sqlite3", "people.key"):
         (folder / f"{name}.csv").symlink_to(name)
         with pytest.raises(ValueError, match="itself; give another path"):
             perturb_file(POLICY, table, folder / f"{name}.csv", ledger=folder, again=True)
@@ -289,9 +289,9 @@ def test_three_tenths_fit_a_cap_of_as_many(tmp_path, mechanism):
         path.write_text(f"id,age\n7,{number}\n")
         if number == 3:
             with pytest.raises(ValueError, match="1 person would exceed"):
-                perturb_file(policy, path, tmp_path / "out3.csv", unit="id", cap="0.3")
+                perturb_file(policy, path, tmp_path / "out3.csv", person="id", cap="0.3")
         else:
-            perturb_file(policy, path, tmp_path / f"out{number}.csv", unit="id", cap="0.3")
+            perturb_file(policy, path, tmp_path / f"out{number}.csv", person="id", cap="0.3")
     assert Ledger().spent([7]) == [Decimal("0.3")]
 
 
@@ -307,7 +307,7 @@ def test_who_comes_second_with_the_same_run_finds_it_done(tmp_path, kind, monkey
         run = begin(ledger, *more)
         if not first:
             first.append(run)
-            perturb_file(POLICY, source, output, unit="id")
+            perturb_file(POLICY, source, output, person="id")
         return run
 
     class Removing(PartWords):
@@ -318,7 +318,7 @@ def test_who_comes_second_with_the_same_run_finds_it_done(tmp_path, kind, monkey
 
     monkeypatch.setattr(Ledger, "begin", beaten)
     monkeypatch.setattr(one_file, "PartWords", lambda *more: Removing(*more) if output.exists() else PartWords(*more))
-    assert perturb_file(POLICY, source, output, unit="id").rows == 2
+    assert perturb_file(POLICY, source, output, person="id").rows == 2
     assert len(Ledger().runs()) == 1
     assert hidden(tmp_path) == []
 
@@ -354,9 +354,9 @@ def test_a_ledger_without_a_name_is_none(table, many, monkeypatch):
 
 def test_an_output_is_no_file_of_the_ledgers(table):
     folder = table.parent
-    perturb_file(POLICY, table, folder / "out.csv", unit="id", ledger=folder / "kept")
-    (folder / "link.csv").symlink_to(folder / "kept" / "units.key.csv")
+    perturb_file(POLICY, table, folder / "out.csv", person="id", ledger=folder / "kept")
+    (folder / "link.csv").symlink_to(folder / "kept" / "people.key.csv")
     with pytest.raises(OutputError, match="the output would take the place of a file of the ledger"):
-        perturb_file(POLICY, table, folder / "link.csv", unit="id", ledger=folder / "kept", again=True)
-    assert not (folder / "kept" / "units.key.csv").exists()
+        perturb_file(POLICY, table, folder / "link.csv", person="id", ledger=folder / "kept", again=True)
+    assert not (folder / "kept" / "people.key.csv").exists()
     assert len(Ledger(folder / "kept").runs()) == 1

@@ -85,7 +85,7 @@ PAIRS = {
     "the receipt is the policy": ("in.csv", "out.csv", "policy.toml"),
     "the receipt is the ledger's database": ("in.csv", "out.csv", "state/ledger.sqlite3"),
     "the receipt is the ledger's log": ("in.csv", "out.csv", "state/ledger.sqlite3-wal"),
-    "the receipt is the ledger's key": ("in.csv", "out.csv", "state/units.key"),
+    "the receipt is the ledger's key": ("in.csv", "out.csv", "state/people.key"),
     "the output is the input": ("in.csv", "soft.csv", None),
     "the output is the input itself": ("in.csv", "hard.csv", None),
     "the output is the policy": ("in.csv", "policy.csv", None),
@@ -289,5 +289,5 @@ def test_a_columns_name_is_read_to_the_letter(name, kind, place):
     assert ew.perturb(policy, table.to_pandas()).to_dict("list") == expected
     for write, ending in ((table.write_parquet, "parquet"), (table.write_csv, "csv"), (table.write_ndjson, "jsonl")):
         write(f"in.{ending}")
-        perturb_file(policy, f"in.{ending}", f"out.{ending}", unit=None)
+        perturb_file(policy, f"in.{ending}", f"out.{ending}", person=None)
         assert read_table(f"out.{ending}").to_dict(as_series=False) == expected

@@ -92,7 +92,7 @@ def test_a_cap_that_refuses_says_who_has_how_many_rows_and_what_would_fit(cli, p
     )
     code, _, err = cli(*WORDS[:4], "--cap", "2", *more)
     assert code == 2
-    assert "4 rows count as one person's, and 2 would fit; state unit= (--id) or max_rows_per_person=" in err
+    assert "4 rows count as one person's, and 2 would fit; state person= (--id) or max_rows_per_person=" in err
 
 
 def test_what_left_before_takes_from_what_fits(cli, place):

@@ -49,10 +49,10 @@ def replayed(number, digest):
 def release(tmp_path):
     """Return a function that releases a content; the number of rows is checked."""
 
-    def run(content, kind="csv", policy=POLICY, words=lambda number, digest: None, jobs=1, unit=None, count=None):
+    def run(content, kind="csv", policy=POLICY, words=lambda number, digest: None, jobs=1, person=None, count=None):
         source, sink = tmp_path / "source", tmp_path / "sink"
         source.write_bytes(content if isinstance(content, bytes) else content.encode())
-        table = file_table(kind, Perturbation(policy), source, unit)
+        table = file_table(kind, Perturbation(policy), source, person)
         seen = table.seen(count)
         assert table.write(seen, words, sink, jobs=jobs) == seen.rows
         return sink.read_bytes()
@@ -122,10 +122,10 @@ def test_no_stray_byte_lets_a_raw_value_pass(strays, row, end):
     assert not [secret for secret in SECRETS if secret in found]
 
 
-def _records(header, policy, unit=None):
+def _records(header, policy, person=None):
     from epsworth.policy.files.csv_table import CsvRecords
 
-    return CsvRecords(Perturbation(policy), csv_grammar.header(header.encode()), unit)
+    return CsvRecords(Perturbation(policy), csv_grammar.header(header.encode()), person)
 
 
 # ---- two engines, many processes, one result
@@ -337,17 +337,17 @@ def test_what_an_engine_says_of_a_fault_is_not_repeated(release, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("unit", ["id", "age"])
-def test_units_are_counted_part_by_part(kind, unit, tmp_path, monkeypatch):
+@pytest.mark.parametrize("person", ["id", "age"])
+def test_units_are_counted_part_by_part(kind, person, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "PART", 30)
     monkeypatch.setattr("epsworth.policy.files.parquet_table.ROWS", 3)
     frame = pl.DataFrame({"id": [5, -7, 2**62] * 5, "age": [3, 4, 5] * 5, "job": ["a"] * 15})
     source, counted = tmp_path / "source", []
     {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](source)
-    file_table(kind, Perturbation(POLICY), source, unit).seen(counted.append)
+    file_table(kind, Perturbation(POLICY), source, person).seen(counted.append)
     assert len(counted) > 2
     assert all(np.asarray(ids).dtype == np.int64 for ids in counted)
-    assert np.concatenate(counted).tolist() == frame[unit].to_list()
+    assert np.concatenate(counted).tolist() == frame[person].to_list()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -363,18 +363,18 @@ def test_units_may_be_texts(kind, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the unit is empty"),
-        ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the unit is missing"),
-        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the unit is padded by blanks"),
+        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the id is empty"),
+        ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the id is missing"),
+        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the id is padded by blanks"),
         ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
         ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: .* missing"),
-        ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the unit is neither a whole number nor a text"),
-        ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
-        ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
-        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the unit is neither"),
-        ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1, id: the unit is missing"),
-        ("parquet", {"id": [1.0], "age": [1], "job": ["a"]}, "id: the unit is neither a whole number nor a text"),
+        ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the id is neither a whole number nor a text"),
+        ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the id is neither"),
+        ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the id is neither"),
+        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the id is neither"),
+        ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1, id: the id is missing"),
+        ("parquet", {"id": [1.0], "age": [1], "job": ["a"]}, "id: the id is neither a whole number nor a text"),
     ],
 )  # fmt: skip
 def test_units_that_are_refused(kind, content, message, release):
@@ -387,7 +387,7 @@ def test_units_that_are_refused(kind, content, message, release):
             content,
             kind,
             policy=replace(POLICY, passing=Pass((), ("id",))),
-            unit="id",
+            person="id",
             count=lambda ids: hashes(ids, bytes(32)),
         )
 

@@ -41,7 +41,7 @@ def trial(place, last):
         path = frame.f_code.co_filename
         return local if "/policy/" in path and os.path.basename(path) in ours else None
     sys.settrace(trace)
-    perturb_file(policy, folder / "in.csv", place / "out.csv", unit="id", cap=3, ledger=place / "ledger")
+    perturb_file(policy, folder / "in.csv", place / "out.csv", person="id", cap=3, ledger=place / "ledger")
     sys.settrace(None)
     return lines
 
@@ -83,7 +83,7 @@ def finished(folder: Path) -> None:
     """Complete what a killed run left; look at what it left, at its charge, and at what stays."""
     left = [path.read_bytes() for path in [*hidden(folder), folder / "out.csv"] if path.exists()]
     receipt = perturb_file(
-        POLICY, folder.parent / "in.csv", folder / "out.csv", unit="id", cap=3, ledger=folder / "ledger"
+        POLICY, folder.parent / "in.csv", folder / "out.csv", person="id", cap=3, ledger=folder / "ledger"
     )
     whole = (folder / "out.csv").read_bytes()
     assert all(whole.startswith(part) for part in left)
@@ -177,4 +177,4 @@ def test_a_secret_key_is_in_no_text(table):
     perturb_file(POLICY, table / "in.csv", table / "out.csv", ledger=table / "ledger")
     found = b"".join(path.read_bytes() for path in (table / "ledger").iterdir() if path.is_file())
     assert b"0,0" not in found
-    assert os.stat(table / "ledger" / "units.key").st_mode & 0o077 == 0
+    assert os.stat(table / "ledger" / "people.key").st_mode & 0o077 == 0

@@ -18,7 +18,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger, counts = Ledger(tmp_path / "kept"), RowCounts()
     counts.add(ledger.hashes([7, "Ann", "Ann"]))
-    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, unit="id", cap=Decimal(2))
+    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, person="id", cap=Decimal(2))
     ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
     return tmp_path
 
@@ -43,7 +43,7 @@ def test_runs_are_listed(cli, folder, monkeypatch):
     assert code == 0
     assert "charged     3  0.333333333334      0  each id, for 2 rows at most" in out
     run = json.loads(cli("ledger", "runs", "--json", "-")[1])["runs"][0]
-    assert (run["policy"], run["unit"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
+    assert (run["policy"], run["person"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
 
 
 def begin(folder, number):

@@ -1,4 +1,4 @@
-"""Every run is charged once, before anything can be drawn; no unit exceeds its cap, and no past is forgotten."""
+"""Every run is charged once, before anything can be drawn; nobody exceeds its cap, and no past is forgotten."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def counted(ledger: Ledger, ids) -> RowCounts:
 def begun(ledger: Ledger, number: int, ids=None, *, target: str = "out", **terms) -> Run:
     """Begin a run of its own records."""
     rows = terms.pop("rows", 1 if ids is None else len(ids))
-    unit = terms.pop("unit", None if ids is None else "id")
+    person = terms.pop("person", None if ids is None else "id")
     price = Fraction(terms.pop("epsilon", HALF)), Fraction(terms.pop("delta", 0))
     return ledger.begin(
-        ChargeRequest(terms.pop("policy", "policy"), *price, rows, unit, **terms),
+        ChargeRequest(terms.pop("policy", "policy"), *price, rows, person, **terms),
         Identity("policy 1", bytes([number]) * 32, target),
         None if ids is None else counted(ledger, ids),
     )
@@ -95,18 +95,20 @@ def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, ca
                 with pytest.raises(ValueError, match="people with more"):
                     begun(ledger, number, ids, **asked)
                 continue
-            own = {unit: count * eighths for unit, count in rows.items()}
+            own = {person: count * eighths for person, count in rows.items()}
             common = everybody + (0 if ids is not None else eighths * (most or 5))
-            after = {unit: lost[unit] + own.get(unit, 0) + common for unit in (own if ids is not None else lost)}
+            after = {
+                person: lost[person] + own.get(person, 0) + common for person in (own if ids is not None else lost)
+            }
             over = cap is not None and (common > cap or any(total > cap for total in after.values()))
             if ids is None:
                 asked["rows"] = 5
             if over:
-                beyond = [unit for unit, total in after.items() if total > cap]
+                beyond = [person for person, total in after.items() if total > cap]
                 told = f"^{len(beyond)} persons? would exceed the cap"
                 if ids is not None and common <= cap:
-                    most_rows = max(rows[unit] for unit in beyond)
-                    fitting = min((cap - after[unit] + own[unit]) // eighths for unit in beyond)
+                    most_rows = max(rows[person] for person in beyond)
+                    fitting = min((cap - after[person] + own[person]) // eighths for person in beyond)
                     told += f", with up to {most_rows} rows? each, of which {fitting or 'none'} would fit;"
                 with pytest.raises(ValueError, match="everybody" if common > cap else told):
                     begun(ledger, number, ids, **asked)
@@ -115,13 +117,13 @@ def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, ca
             lost.update(own)
             everybody = common
             amount = -(-Fraction(delta) * 10**12 // 1) if delta == "0" else {"1e-6": 10**6, "3e-13": 1}[delta]
-            deltas.update({unit: count * int(amount) for unit, count in rows.items()})
+            deltas.update({person: count * int(amount) for person, count in rows.items()})
             deltas_everybody += 0 if ids is not None else int(amount) * (most or 5)
             if ids and cap is not None:
                 assert run.epsilon_so_far * 8 >= max(after.values())
-        assert ledger.spent(range(8)) == [Decimal(lost[unit] + everybody) / 8 for unit in range(8)]
+        assert ledger.spent(range(8)) == [Decimal(lost[person] + everybody) / 8 for person in range(8)]
         told = [Fraction(amount) * 10**12 for amount in ledger.spent_delta(range(8))]
-        assert told == [deltas[unit] + deltas_everybody for unit in range(8)]
+        assert told == [deltas[person] + deltas_everybody for person in range(8)]
 
 
 def test_amounts_round_up_and_caps_down(tmp_path):
@@ -158,8 +160,8 @@ def test_prices_that_would_wrap_are_refused(tmp_path):
 def test_column_and_caps_are_fixed_once_stated(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, [7], cap=Decimal(3))
-    for other in ({"cap": Decimal(4)}, {"unit": "name"}):
-        with pytest.raises(ValueError, match=r"holds every run to (cap 3|unit 'id')"):
+    for other in ({"cap": Decimal(4)}, {"person": "name"}):
+        with pytest.raises(ValueError, match=r"holds every run to (cap 3|person 'id')"):
             begun(ledger, 2, [7], **other)
     begun(ledger, 2, [7], cap=Decimal("3.0"), delta_cap=Decimal("0.5"))
     assert ledger.settled() == ("id", 3, Decimal("0.5"))
@@ -240,7 +242,7 @@ def test_what_is_stated_of_a_run_that_goes_on_is_kept(tmp_path):
     ledger = Ledger(tmp_path)
     first = begun(ledger, 1, rows=9, most=1)
     for again in (False, True):
-        with pytest.raises(ValueError, match=r"at most 1 row of a unit, not 2 .*let it end as it was charged"):
+        with pytest.raises(ValueError, match=r"at most 1 row of a person, not 2 .*let it end as it was charged"):
             begun(ledger, 1, rows=9, most=2, cap=7, again=again)
     assert ledger.settled()[1] is None
     resumed = begun(ledger, 1, rows=9, most=1, cap="0.75")
@@ -338,7 +340,7 @@ def test_a_run_that_is_killed_before_any_line_is_charged_once_and_completed(tmp_
 
 @pytest.mark.slow
 def test_of_eight_processes_at_once_no_more_are_charged_than_the_cap_allows(tmp_path):
-    """A run costs its busiest unit 2 of 6."""
+    """A run costs its busiest person 2 of 6."""
     started = [
         subprocess.Popen(
             [sys.executable, ledger_child.__file__, str(tmp_path), f"out{number}", "6"],
@@ -466,9 +468,9 @@ def restored(days: Path, parts: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("parts", "told"),
     [
-        ({DATABASE: "tuesday", KEY: "another"}, r"its key units\.key is not the one that it was written with"),
-        ({DATABASE: "another", KEY: "tuesday"}, r"its key units\.key is not the one that it was written with"),
-        ({DATABASE: "tuesday"}, r"its key units\.key is missing"),
+        ({DATABASE: "tuesday", KEY: "another"}, r"its key people\.key is not the one that it was written with"),
+        ({DATABASE: "another", KEY: "tuesday"}, r"its key people\.key is not the one that it was written with"),
+        ({DATABASE: "tuesday"}, r"its key people\.key is missing"),
         ({KEY: "tuesday"}, "its database was lost or emptied"),
     ],
 )
@@ -526,7 +528,7 @@ def test_a_head_holds_while_the_ledger_grows(tmp_path):
     [
         "UPDATE runs SET epsilon = 1 WHERE serial = 1",
         "UPDATE meta SET everybody_epsilon = '5'",
-        "UPDATE runs SET unit = NULL WHERE serial = 2",
+        "UPDATE runs SET person = NULL WHERE serial = 2",
         "UPDATE runs SET head = zeroblob(32) WHERE serial = 1",
         "UPDATE runs SET digest = zeroblob(32) WHERE serial = 1",
         "DELETE FROM runs WHERE serial = 2",
@@ -602,7 +604,7 @@ CONNECT = sqlite3.connect
 @pytest.mark.slow
 def test_one_more_run_reads_none_of_those_before_it(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path)
-    begun(ledger, 0, [-1], cap="0.6")  # from the second run on, units are looked up
+    begun(ledger, 0, [-1], cap="0.6")  # from the second run on, people are looked up
     early = [steps(ledger, number, monkeypatch) for number in range(1, 11)]
     for number in range(11, 180):
         begun(ledger, number, [7 * number])
@@ -615,7 +617,7 @@ def test_one_more_run_reads_none_of_those_before_it(tmp_path, monkeypatch):
     assert begun(others, 1, rows=1, target="out3").times_before == 29
 
 
-OWN = [DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", KEY, f".{KEY}.00", f".{KEY}.new", "UNITS.key"]
+OWN = [DATABASE, f"{DATABASE}-wal", f"{DATABASE}-journal", KEY, f".{KEY}.00", f".{KEY}.new", "PEOPLE.key"]
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -721,7 +723,7 @@ def test_amounts_are_never_below_what_is_charged(value):
 @pytest.mark.parametrize(
     ("column", "value"),
     [("key_check", "x"), ("key_check", -1), ("everybody_epsilon", "x"), ("everybody_epsilon", "-1"), ("cap", "x"),
-     ("cap", b"7777777"), ("cap", -1), ("delta_cap", "x"), ("unit", b"x")],
+     ("cap", b"7777777"), ("cap", -1), ("delta_cap", "x"), ("person", b"x")],
 )  # fmt: skip
 @pytest.mark.cases("all")
 def test_what_is_fixed_is_read_as_amounts_and_names_or_refused(tmp_path, column, value):

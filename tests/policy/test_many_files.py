@@ -53,7 +53,7 @@ def place(tmp_path, monkeypatch):
 
 
 def release(place, out="out", **terms):
-    return perturb_files(POLICY, place / "parts", place / out, **{"ledger": place / "ledger", "unit": "id", **terms})
+    return perturb_files(POLICY, place / "parts", place / out, **{"ledger": place / "ledger", "person": "id", **terms})
 
 
 def outputs(folder):
@@ -267,7 +267,7 @@ def test_outputs_of_another_run_are_refused_and_stay(place):
             OTHER,
             place / "parts",
             place / "out",
-            unit="id",
+            person="id",
         )
     assert outputs(place / "out") == before
     assert len(Ledger(place / "ledger").runs()) == 1
@@ -278,7 +278,7 @@ def test_outputs_of_another_run_are_refused_and_stay(place):
             OTHER,
             place / "parts",
             place / "other",
-            unit="id",
+            person="id",
         )
     release(place, out="other")  # goes on with the one that is charged
     assert check_whole(place, "other") != before
@@ -290,7 +290,7 @@ def rival(place, **terms):
         OTHER,
         place / "parts",
         place / "out",
-        unit="id",
+        person="id",
         **terms,
     )
 
@@ -742,7 +742,7 @@ def test_a_cluster_whose_workers_are_killed_releases_once_and_logs_no_secret(pla
 
     watch.folder.mkdir()
     with chosen(cluster=cluster.scheduler_address) as spread:
-        perturb_files(POLICY, place / "large", watch.folder, unit="id", ledger=place / "ledger", map=noting)
+        perturb_files(POLICY, place / "large", watch.folder, person="id", ledger=place / "ledger", map=noting)
     assert len(killed) == 2
     with Client(cluster.scheduler_address, set_as_default=False) as client:
         logs = repr([client.get_worker_logs(nanny=True), client.get_worker_logs(), client.get_scheduler_logs()])

@@ -66,7 +66,7 @@ def test_the_first_rows_of_each_are_kept_in_any_parts(ids, most):
 def test_a_person_leaves_and_pays_with_so_many_rows(tmp_path, monkeypatch, ending, part):
     monkeypatch.setattr(lines, "PART", part)
     source, out = written(tmp_path / f"in.{ending}"), tmp_path / f"out.{ending}"
-    receipt = perturb_file(POLICY, source, out, unit="id", cap=6, max_rows_per_person=3)
+    receipt = perturb_file(POLICY, source, out, person="id", cap=6, max_rows_per_person=3)
     assert visits(out) == first(ROWS, 3)
     assert (receipt.rows, receipt.rows_left_out, receipt.most, receipt.people) == (12, 48, 3, 4)
     assert "48 rows beyond those of a person are left out" in str(receipt)
@@ -76,7 +76,7 @@ def test_a_person_leaves_and_pays_with_so_many_rows(tmp_path, monkeypatch, endin
 def test_processes_draw_the_same_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "PART", 64)
     source = written(tmp_path / "in.csv")
-    perturb_file(POLICY, source, tmp_path / "out.csv", unit="id", max_rows_per_person=2, jobs=2)
+    perturb_file(POLICY, source, tmp_path / "out.csv", person="id", max_rows_per_person=2, jobs=2)
     assert visits(tmp_path / "out.csv") == first(ROWS, 2)
 
 
@@ -85,14 +85,14 @@ def test_a_stopped_run_goes_on_and_one_of_another_number_is_another_run(tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(one_file, "execute_run", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            perturb_file(POLICY, source, out, unit="id", max_rows_per_person=2)
+            perturb_file(POLICY, source, out, person="id", max_rows_per_person=2)
     for other in (3, None):
         with pytest.raises(ValueError, match="left"):
-            perturb_file(POLICY, source, out, unit="id", max_rows_per_person=other)
-    perturb_file(POLICY, source, out, unit="id", max_rows_per_person=2)
+            perturb_file(POLICY, source, out, person="id", max_rows_per_person=other)
+    perturb_file(POLICY, source, out, person="id", max_rows_per_person=2)
     assert float(Ledger().spent(["p1"])[0]) == pytest.approx(4)
     released = out.read_bytes()
-    assert perturb_file(POLICY, source, out, unit="id", max_rows_per_person=2).already_done
+    assert perturb_file(POLICY, source, out, person="id", max_rows_per_person=2).already_done
     assert out.read_bytes() == released
 
 
@@ -100,10 +100,10 @@ def test_several_files_and_numbers_that_are_none_are_refused(tmp_path):
     (tmp_path / "parts").mkdir()
     source = written(tmp_path / "parts" / "in.csv")
     with pytest.raises(ValueError, match="chooses among the rows of one table, and these are several; put them into"):
-        perturb_files(POLICY, tmp_path / "parts", tmp_path / "outs", unit="id", max_rows_per_person=2)
+        perturb_files(POLICY, tmp_path / "parts", tmp_path / "outs", person="id", max_rows_per_person=2)
     for wrong in (0, -1, 1.5, True, "2.5", float("nan")):
         with pytest.raises(ValueError, match="max_rows_per_person must be a whole number"):
-            perturb_file(POLICY, source, tmp_path / "out.csv", unit="id", max_rows_per_person=wrong)
+            perturb_file(POLICY, source, tmp_path / "out.csv", person="id", max_rows_per_person=wrong)
     assert Ledger().runs() == []
 
 

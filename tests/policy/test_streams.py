@@ -200,7 +200,7 @@ def test_another_account_cannot_read_the_ledger(tmp_path, monkeypatch):
     digests = set()
     for account in ("one", "two"):
         monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path / account))
-        perturb_file(POLICY, tmp_path / "in.csv", tmp_path / f"{account}.csv", unit="id")
+        perturb_file(POLICY, tmp_path / "in.csv", tmp_path / f"{account}.csv", person="id")
         for path in (tmp_path / account).iterdir():
             assert path.stat().st_mode & 0o077 == 0, path.name
         with closing(sqlite3.connect(Ledger().path)) as database:
@@ -210,7 +210,7 @@ def test_another_account_cannot_read_the_ledger(tmp_path, monkeypatch):
 
 def test_receipts_hold_public_facts_only(tmp_path):
     (tmp_path / "in.csv").write_text("id,age,job\nann-of-troy,12.34567,a\nbob-of-troy,98765.4,a\n")
-    receipt = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv", unit="id")
+    receipt = perturb_file(POLICY, tmp_path / "in.csv", tmp_path / "out.csv", person="id")
     kept = b"".join(path.read_bytes() for path in Ledger().path.parent.iterdir())
     told = json.dumps(receipt.to_dict()) + str(receipt) + kept.decode("latin-1")
     for secret in (
@@ -222,7 +222,7 @@ def test_receipts_hold_public_facts_only(tmp_path):
         assert not secret or len(secret) < 2 or secret not in told
     assert receipt.private
     marked = perturb_file(
-        POLICY, tmp_path / "in.csv", tmp_path / "test.csv", unit="id", again=True, words=ReplayableWords(1)
+        POLICY, tmp_path / "in.csv", tmp_path / "test.csv", person="id", again=True, words=ReplayableWords(1)
     )  # fmt: skip
     assert not marked.private
     assert str(marked).startswith("NOT PRIVATE")

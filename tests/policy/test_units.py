@@ -143,7 +143,7 @@ UNUSUAL = ["Zoe\u0308", "\uff21nn", "\ufb01n", "\u212bsa", "M\u00aa Jos\u00e9", 
 @pytest.mark.parametrize("kind", [list, np.array])
 @pytest.mark.parametrize("value", SPELLINGS + DIGITS + UNSEEN + UNUSUAL)
 def test_one_unit_has_no_second_spelling(value, kind):
-    """Each would be a unit with a budget of its own."""
+    """Each would be a person with a budget of its own."""
     if kind is np.array and value.endswith("\0"):
         value += "x"  # arrays drop NULs at the end
     with pytest.raises(

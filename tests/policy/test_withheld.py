@@ -70,7 +70,7 @@ def test_what_is_missing_or_undeclared_has_its_substitute(tmp_path, cli):
     table = pl.DataFrame({"id": [1, 2, 3], "c": [SECRET, float("nan"), 2.0]})
     assert set(ew.perturb(FILLED, table)["c"]) <= {1, 2, 3}
     table.write_parquet(tmp_path / "n.parquet")
-    assert perturb_file(FILLED, tmp_path / "n.parquet", tmp_path / "o.parquet", unit="id").rows == 3
+    assert perturb_file(FILLED, tmp_path / "n.parquet", tmp_path / "o.parquet", person="id").rows == 3
     NUMBERS.save(tmp_path / "p.toml")
     code, _, err = cli("perturb", str(tmp_path / "p.toml"), str(tmp_path / "n.parquet"), str(tmp_path / "q.parquet"))
     assert (code, err.count("\n"), "77" in err) == (2, 1, False)

@@ -83,9 +83,9 @@ CALLS = {  # what is called, and what its sentence says
     "a separator of a list": (
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", sep=[]), "sep must be a comma, a"
     ),
-    "a unit of an array": (
-        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", unit=PAIR, ledger=t.folder / "l"),
-        "unit must be the name of a column",
+    "a person of an array": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", person=PAIR, ledger=t.folder / "l"),
+        "person must be the name of a column",
     ),
     "a ledger of an array": (
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger=PAIR), "must name a file"

@@ -111,7 +111,7 @@ def report(
     source: options.Table,
     destination: Annotated[Path, typer.Argument(help="Output: reports, .ldp (packed) or .jsonl.")],
     target: Annotated[str, typer.Option(help="Column of labels.")],
-    unit: options.Person = None,
+    person: options.Person = None,
     cap: options.Cap = None,
     max_rows_per_person: options.MaxRows = None,
     ledger: options.LedgerFolder = None,
@@ -128,12 +128,12 @@ def report(
 
     made = load_asked(settings)
     count, run = reported(
-        made, source, destination, target, unit, cap, max_rows_per_person, ledger, again=again, sep=sep
+        made, source, destination, target, person, cap, max_rows_per_person, ledger, again=again, sep=sep
     )
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
-    if unit is not None:
-        print(f"Nobody of these people ({unit}) lost more than epsilon {total} in all.")
+    if person is not None:
+        print(f"Nobody of these people ({person}) lost more than epsilon {total} in all.")
     elif total != show_up(made.guarantee.epsilon):
         print(f"These records left before: epsilon {total} per record in all.")
 

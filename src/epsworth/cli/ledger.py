@@ -1,4 +1,4 @@
-"""``epsworth ledger``: what each unit lost in all runs, which runs there were, and whether they still stand there."""
+"""``epsworth ledger``: what each person lost in all runs, which runs there were, and whether they still stand there."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def spent(
     options.check_outputs(json, None)
     asked = list(ids or []) if file is None else _lines(file)
     if bool(ids) == (file is not None):
-        raise ValueError("name units either as arguments or by --file, one way of both")
+        raise ValueError("name people either as arguments or by --file, one way of both")
     kept = _opened(ledger, json)
     lost = zip(asked, kept.spent(asked), kept.spent_delta(asked), strict=True)
-    rows = [(unit, f"{epsilon:f}", f"{delta:f}") for unit, epsilon, delta in lost]
+    rows = [(person, f"{epsilon:f}", f"{delta:f}") for person, epsilon, delta in lost]
     if show.told(json, lambda: {"spent": [{"id": i, "epsilon": e, "delta": d} for i, e, d in rows]}):
         return
     table = show.table("id", "epsilon", "delta", left=["id"])
@@ -55,7 +55,7 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
     options.check_outputs(json, None)
     found = [
         {
-            "day": run.day, "policy": run.policy, "state": run.state, "rows": run.rows, "unit": run.unit,
+            "day": run.day, "policy": run.policy, "state": run.state, "rows": run.rows, "person": run.person,
             "epsilon": f"{run.epsilon:f}", "delta": f"{run.delta:f}", "most": run.most,
         }
         for run in _opened(ledger, json).runs()
@@ -66,7 +66,9 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
         "day", "policy", "state", "rows", "epsilon", "delta", "charged to", left=["policy", "charged to"]
     )
     for run in found:
-        whom = f"{'everybody' if run['unit'] is None else 'each ' + str(run['unit'])}, for {run['most']} rows at most"
+        whom = (
+            f"{'everybody' if run['person'] is None else 'each ' + str(run['person'])}, for {run['most']} rows at most"
+        )
         cells = run["day"], str(run["policy"])[:16], run["state"], run["rows"], run["epsilon"], run["delta"], whom
         table.add_row(*(_escaped("-" if cell is None else str(cell)) for cell in cells))
     show.console().print(table)

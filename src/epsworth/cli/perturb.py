@@ -20,7 +20,7 @@ def perturb(
     policy: options.PolicyFile,
     source: Annotated[str, typer.Argument(help="Records: .csv, .jsonl, .parquet, or a folder; - for standard input.")],
     destination: Annotated[str, typer.Argument(help="Output of the same kind, or a folder; - for standard output.")],
-    unit: options.Person = None,
+    person: options.Person = None,
     cap: options.Cap = None,
     delta_cap: Annotated[str | None, typer.Option(help="Largest delta of a person, likewise.")] = None,
     max_rows_per_person: options.MaxRows = None,
@@ -61,7 +61,7 @@ def perturb(
     from epsworth.policy.files.one_file import kind_of_ends
 
     terms = {
-        "unit": unit,
+        "person": person,
         "cap": cap,
         "delta_cap": delta_cap,
         "max_rows_per_person": max_rows_per_person,

@@ -28,7 +28,7 @@ def report_file(
     destination: Path,
     target: str,
     *,
-    unit: str | None = None,
+    person: str | None = None,
     cap: Amount | None = None,
     max_rows_per_person: int | None = None,
     ledger: str | Path | None = None,
@@ -50,13 +50,13 @@ def report_file(
         ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
-    unit : str, optional
+    person : str, optional
         The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
     cap : number or text, optional
         The largest sum of epsilons of a person over all runs; a ledger keeps what it was told first.
     max_rows_per_person : int, optional
-        With ``unit``: only the first so many rows of a person are reported, in the order of the table.  Without it: how
-        many rows one person has at most, which nobody checks; else all rows may be one person's.
+        With ``person``: only the first so many rows of a person are reported, in the order of the table.  Without it:
+        how many rows one person has at most, which nobody checks; else all rows may be one person's.
     ledger : path, optional
         Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
     again : bool
@@ -84,11 +84,11 @@ def report_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder, "table.csv")
     ...     pl.DataFrame({"id": [7, 8], "age": [30, 61], "sick": [0, 1]}).write_csv(table)
-    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", unit="id", ledger=Path(folder, "ledger"))
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", person="id", ledger=Path(folder, "ledger"))
     2
     """
     return reported(
-        config, source, destination, target, unit, cap, max_rows_per_person, ledger, again=again, sep=sep
+        config, source, destination, target, person, cap, max_rows_per_person, ledger, again=again, sep=sep
     ).rows
 
 
@@ -104,7 +104,7 @@ def reported(
     source: Path,
     destination: Path,
     target: str,
-    unit: str | None = None,
+    person: str | None = None,
     cap: Amount | None = None,
     most: int | None = None,
     ledger: str | Path | None = None,
@@ -125,19 +125,19 @@ def reported(
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
     counts, most = None, check_most(most)
-    if unit is not None:
+    if person is not None:
         counts = RowCounts(most=most)
-        counts.add(store.hashes(column(table, unit).to_list()))
+        counts.add(store.hashes(column(table, person).to_list()))
         table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
     users = config.admitted(columns(config, table), column(table, target))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     if sep != ",":
         content["sep"] = sep
-    if unit is not None and most is not None:
-        content["first rows"] = [unit, most]
+    if person is not None and most is not None:
+        content["first rows"] = [person, most]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    request = _request(config, rows, unit, cap, most, again)
+    request = _request(config, rows, person, cap, most, again)
     run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
@@ -150,7 +150,7 @@ def reported(
 
 
 def _request(
-    config: Asked, rows: int, unit: str | None, cap: Amount | None, most: int | None, again: bool
+    config: Asked, rows: int, person: str | None, cap: Amount | None, most: int | None, again: bool
 ) -> ChargeRequest:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
     epsilon = (
@@ -162,7 +162,7 @@ def _request(
         epsilon,
         Fraction(0),
         rows=rows,
-        unit=unit,
+        person=person,
         cap=cap,
         most=most,
         again=again,

@@ -32,7 +32,7 @@ class Receipt(Result):
         Epsilon per record as the policy states it, rounded up; never below ``epsilon`` but for rounding.
     together : tuple of str
         Columns whose values stand together for one region of a classifier.
-    unit : str or None
+    person : str or None
         The column that said who a row is about; None: the run is charged to everybody.
     people : int or None
         How many people there are; None where nobody was named.
@@ -75,7 +75,7 @@ class Receipt(Result):
     delta_so_far: float | None = None
     stated: float | None = None
     together: tuple[str, ...] = ()
-    unit: str | None = None
+    person: str | None = None
     people: int | None = None
     most: int | None = None
     rows_left_out: int = 0
@@ -95,10 +95,10 @@ class Receipt(Result):
         text += f" {self._of_people}"
         if self.rows_left_out:
             text += f" {self.rows_left_out} rows beyond those of a person are left out."
-        own = show_up(self._of_one if self.unit is not None else self.epsilon)
+        own = show_up(self._of_one if self.person is not None else self.epsilon)
         if self.epsilon_so_far is not None and (so_far := show_up(self.epsilon_so_far)) != own:
             text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"
-            text += f" per {'record' if self.unit is None else 'person'} in all, at most."
+            text += f" per {'record' if self.person is None else 'person'} in all, at most."
         return text if self.private else f"NOT PRIVATE (replayable randomness): {text}"
 
     @property
@@ -108,11 +108,11 @@ class Receipt(Result):
 
     @property
     def _of_people(self) -> str:
-        if self.unit is None:
+        if self.person is None:
             each = show_up(float_above(Fraction(self.epsilon) * (self.most or self.rows)))
-            return f"No unit says whose rows these are (--id): the ledger charges epsilon {each} to everybody."
+            return f"No column says whose rows these are (--id): the ledger charges epsilon {each} to everybody."
         each = show_up(self._of_one)
-        return f"{self.people} people ({self.unit}), at most {self.most} rows of one: epsilon {each} per person."
+        return f"{self.people} people ({self.person}), at most {self.most} rows of one: epsilon {each} per person."
 
     @property
     def _of_one(self) -> float:

@@ -157,7 +157,7 @@ def _():
 
 
 def receipt(found):
-    names = ("policy", "rows", "columns", "epsilon", "delta", "notion", "private", "stated", "unit", "people", "most")
+    names = ("policy", "rows", "columns", "epsilon", "delta", "notion", "private", "stated", "person", "people", "most")
     return chosen(found, *names, "times_before", "epsilon_so_far", "delta_so_far")
 
 
@@ -174,7 +174,7 @@ def _(folder):
     table.write_parquet(folder / "in.parquet")
     found = {}
     for kind in ("csv", "jsonl", "parquet"):
-        words = {"words": ReplayableWords(3), "unit": "id", "again": True}
+        words = {"words": ReplayableWords(3), "person": "id", "again": True}
         told = ew.perturb_file(POLICY, folder / f"in.{kind}", folder / f"out.{kind}", **words)
         released = folder / f"out.{kind}"
         text = released.read_bytes() if kind != "parquet" else pl.read_parquet(released).write_csv().encode()
@@ -191,7 +191,7 @@ def _(folder):
 def _(folder):
     pl.DataFrame(PEOPLE).write_csv(folder / "in.csv")
     ledger = folder / "ledger"
-    given = {"unit": "id", "ledger": ledger, "cap": 30}
+    given = {"person": "id", "ledger": ledger, "cap": 30}
     receipts = [
         receipt(ew.perturb_file(POLICY, folder / "in.csv", folder / f"out{i}.csv", again=True, **given)) for i in (1, 2)
     ]

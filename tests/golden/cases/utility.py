@@ -115,7 +115,7 @@ def _():
     return curve(model, FEW, [0, 2], mechanisms=["pm", "sw", "krr:k=9"], y=Y[[0, 60, 70, 133]])
 
 
-@golden("curves of a random forest", subject="epsworth.mechanisms.LaplaceClipped._law", mutate=law_of_less)
+@golden("curves of a random forest", subject="epsworth.mechanisms.laplace.LaplaceClipped._law", mutate=law_of_less)
 def _():
     return curve(RandomForestClassifier(8, max_depth=4, random_state=0).fit(X, Y), FEW, [2, 3])
 
@@ -155,7 +155,7 @@ def _():
 
 @golden(
     "curves of a logistic regression with two features",
-    subject="epsworth.mechanisms.LaplaceClipped._law",
+    subject="epsworth.mechanisms.laplace.LaplaceClipped._law",
     mutate=law_of_less,
     tolerance=ALGEBRA,
 )
@@ -207,7 +207,7 @@ def _():
 
 @golden(
     "curves of naive Bayes",
-    subject="epsworth.mechanisms.LaplaceClipped._law",
+    subject="epsworth.mechanisms.laplace.LaplaceClipped._law",
     mutate=law_of_less,
     tolerance=1e-7,  # fitted here, as above
 )
@@ -262,7 +262,7 @@ def _():
 
 @golden(
     "curves of every family",
-    subject="epsworth.mechanisms.BoostedLaplace._law",
+    subject="epsworth.mechanisms.boosted_laplace.BoostedLaplace._law",
     mutate=law_of_less,
     tolerance=ALGEBRA,
 )

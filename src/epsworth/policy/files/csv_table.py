@@ -107,8 +107,8 @@ class CsvTable(TextTable):
             raise too_long(1, HEADER)
         header = csv_grammar.header(line, sep=self.sep)
         self.perturbation.check_names(header.names)
-        check_id_column(self.unit, header.names)
-        records = CsvRecords(self.perturbation, header, self.unit, self.sep)
+        check_id_column(self.person, header.names)
+        records = CsvRecords(self.perturbation, header, self.person, self.sep)
         return line, records.with_separators(header.line(records.kept)), tuple(header.names), records
 
 
@@ -116,9 +116,9 @@ class CsvRecords(Records):
     """The records of one CSV file."""
 
     def __init__(
-        self, perturbation: Perturbation, header: csv_grammar.Header, unit: str | None, sep: str = ","
+        self, perturbation: Perturbation, header: csv_grammar.Header, person: str | None, sep: str = ","
     ) -> None:
-        self.perturbation, self.header, self.unit, self.sep = perturbation, header, unit, sep
+        self.perturbation, self.header, self.person, self.sep = perturbation, header, person, sep
         self.kept = perturbation.kept(header.names)
         self.width = len(header.names)
         alone = len(self.kept) == 1
@@ -126,8 +126,8 @@ class CsvRecords(Records):
         self.places = {name: CsvField(column) for name, column in perturbation.seen.items()}
 
     def told(self) -> tuple[Any, ...]:
-        """Return the header, the unit and the separator."""
-        return self.header, self.unit, self.sep
+        """Return the header, the column of people and the separator."""
+        return self.header, self.person, self.sep
 
     def with_separators(self, records: bytes) -> bytes:
         """Return records with the file's own separators."""
@@ -141,8 +141,8 @@ class CsvRecords(Records):
     @cached_property
     def looked_at(self) -> list[int]:
         """Which columns the first reading looks at."""
-        unit = [] if self.unit is None else [self.unit]
-        names = {*self.fields, *self.places, *unit, *self.perturbation.plain(self.kept)}
+        person = [] if self.person is None else [self.person]
+        names = {*self.fields, *self.places, *person, *self.perturbation.plain(self.kept)}
         return sorted(self.positions[name] for name in names)
 
     def rows(self, part: bytes) -> int:
@@ -155,9 +155,9 @@ class CsvRecords(Records):
         if gated.quoted:
             self._check_plain(table, first)
         self._inputs(table, first)
-        if self.unit is None:
+        if self.person is None:
             return None
-        ids = table.column(self.positions[self.unit])
+        ids = table.column(self.positions[self.person])
         numbers = ids.whole_numbers()
         return list(ids.tell()) if numbers is None else numbers
 

@@ -50,7 +50,7 @@ class DryRun(Result):
         Those that would be perturbed, sent as they are, and not sent.
     epsilon, delta, notion
         Per record.
-    unit : str or None
+    person : str or None
         The column that says who a row is about; None: everybody would be charged.
     people : int or None
         How many people there are; None where nobody is named.
@@ -71,7 +71,7 @@ class DryRun(Result):
     epsilon: float
     delta: float
     notion: str
-    unit: str | None
+    person: str | None
     people: int | None
     most: int
     charge: float
@@ -82,13 +82,13 @@ class DryRun(Result):
     def __str__(self) -> str:
         """Return a line per fact."""
         rows = f"{self.rows:,}"
-        if self.unit is not None:
-            rows += f", of {self.people:,} people ({self.unit}), at most {self.most:,} of one"
+        if self.person is not None:
+            rows += f", of {self.people:,} people ({self.person}), at most {self.most:,} of one"
         if self.rows_left_out:
             rows += f"; {self.rows_left_out:,} more are left out"
         delta = f", delta {show_up(self.delta)}" if self.delta else ""
         whom = "one person, at most"
-        if self.unit is None:
+        if self.person is None:
             whom = "everybody, as no column says whose rows these are (--id COLUMN)"
         charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
         facts = {
@@ -111,7 +111,7 @@ def dry_run(
     *,
     kind: Format | None = None,
     sep: str = ",",
-    unit: str | None = None,
+    person: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
     max_rows_per_person: int | None = None,
@@ -128,7 +128,7 @@ def dry_run(
     policy : Policy
     source, destination : path or "-"
         A file and the output, or a folder and the folder of outputs.
-    kind, sep, unit, cap, delta_cap, max_rows_per_person, ledger, again
+    kind, sep, person, cap, delta_cap, max_rows_per_person, ledger, again
         As of `perturb_file`.
     progress : callable, optional
         Called with the share that is read.
@@ -151,20 +151,20 @@ def dry_run(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = Path(folder, "people.csv")
     ...     written = table.write_text("id,age\n7,30\n8,61\n7,31\n")
-    ...     found = dry_run(policy, table, Path(folder, "out.csv"), unit="id", ledger=Path(folder, "ledger"))
+    ...     found = dry_run(policy, table, Path(folder, "out.csv"), person="id", ledger=Path(folder, "ledger"))
     ...     made = sorted(path.name for path in Path(folder).iterdir())
     >>> found.rows, found.people, found.most, found.state, made
     (3, 2, 2, 'new', ['people.csv'])
     """
     told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
     most = check_most(max_rows_per_person)
-    counts = None if unit is None else RowCounts(most=most)
+    counts = None if person is None else RowCounts(most=most)
     with _looked_into(place) as store:
-        seen, identity, output = _seen(policy, source, destination, kind, sep, unit, store, counts, told)
+        seen, identity, output = _seen(policy, source, destination, kind, sep, person, store, counts, told)
         rows = sum(one.released for one in seen)
-        request = request_of(policy, rows, unit, cap, delta_cap, most, again=again)
+        request = request_of(policy, rows, person, cap, delta_cap, most, again=again)
         state = store.preview(request, identity, counts)
-        known = store.find(identity, unit)
+        known = store.find(identity, person)
         if state == "done" and not is_there(output, None if known is None else known.sha256):
             raise store.repeated(request, 1)
     return _told(policy, seen, request, counts, place, state)
@@ -182,7 +182,7 @@ def _told(
         request.rows, policy.names,
         tuple(name for name in names or passing.columns if name in passing.columns),
         tuple(name for name in names or passing.drop if name in passing.drop),
-        promise.epsilon, promise.delta, promise.notion, request.unit, people, most,
+        promise.epsilon, promise.delta, promise.notion, request.person, people, most,
         float_above(Fraction(promise.epsilon) * most), str(place), state,
         sum(one.rows - one.released for one in seen),
     )  # fmt: skip
@@ -198,7 +198,7 @@ def _looked_into(place: Path) -> Iterator[Ledger]:
 
 
 def _seen(
-    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, unit: str | None,
+    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, person: str | None,
     store: Ledger, counts: RowCounts | None, told: Progress,
 ) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
     """Read what is there; return it, what makes the run the same, and where its last output would lie."""
@@ -206,12 +206,12 @@ def _seen(
 
     def read(form: str, path: Path) -> Seen:
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
-        return file_table(form, Perturbation(policy), path, unit, store.digest).seen(count, told)
+        return file_table(form, Perturbation(policy), path, person, store.digest).seen(count, told)
 
     if str(source) != STANDARD and Path(source).is_dir():
         given = inputs(source, kind, ENDINGS)
         form, place = with_sep(given.kind, sep), Path(destination).resolve()
-        check_limit(unit, most)
+        check_limit(person, most)
         several = [read(form, path) for path in given.paths]
         whole = digests_of(Secret(store.digest_key), given.names, several)[1]
         return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
@@ -222,4 +222,4 @@ def _seen(
     with at_hand_as_file(str(source)) as path:
         seen = first_rows(read(form, path), counts)
     target = STANDARD if output is None else str(output)
-    return [seen], Identity(derivation(policy, form, unit, most), seen.digest, target), output
+    return [seen], Identity(derivation(policy, form, person, most), seen.digest, target), output

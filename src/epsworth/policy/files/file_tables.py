@@ -58,7 +58,7 @@ class PartWords:
         return KeyedWords(hashlib.blake2b(part, key=self._key, digest_size=WIDTH, person=PERSON).digest())
 
 
-def derivation(policy: Policy, kind: str, unit: str | None = None, most: int | None = None) -> str:
+def derivation(policy: Policy, kind: str, person: str | None = None, most: int | None = None) -> str:
     """Return the text that names everything besides words and input that an output is a function of."""
     content = {
         "version": VERSION,
@@ -66,8 +66,8 @@ def derivation(policy: Policy, kind: str, unit: str | None = None, most: int | N
         "kernels": [_integers(rule.kernel) for rule in policy.rules],
         "format": kind,
     }
-    if unit is not None and most is not None:
-        content["first rows"] = [unit, most]
+    if person is not None and most is not None:
+        content["first rows"] = [person, most]
     return json.dumps(content, sort_keys=True)
 
 
@@ -141,16 +141,16 @@ class FileTable(ABC):
     perturbation : Perturbation
     path : str or Path
         A regular file: it is read twice.
-    unit : str, optional
+    person : str, optional
         The column that says whose a row is.
     digest : callable
         A keyed digest; by default under a key of this object's own, which nothing else ever has.
     """
 
     def __init__(
-        self, perturbation: Perturbation, path: str | Path, unit: str | None = None, digest: Digest | None = None
+        self, perturbation: Perturbation, path: str | Path, person: str | None = None, digest: Digest | None = None
     ) -> None:
-        self.perturbation, self.path, self.unit = perturbation, Path(path), unit
+        self.perturbation, self.path, self.person = perturbation, Path(path), person
         self.digest = digest or partial(keyed, os.urandom(DIGEST))
 
     @abstractmethod
@@ -160,7 +160,7 @@ class FileTable(ABC):
         Parameters
         ----------
         count : callable, optional
-            Called with the units of every part: an array of whole numbers, or a list of numbers and texts.
+            Called with the ids of every part: an array of whole numbers, or a list of numbers and texts.
         progress : callable, optional
             Called with the share that is read.
         """
@@ -222,7 +222,7 @@ class Records(ABC):
 
     @abstractmethod
     def check(self, part: bytes, first: int) -> Ids | None:
-        """Refuse a part that could not be released; return its units, if there are any."""
+        """Refuse a part that could not be released; return its ids, if there are any."""
 
     @abstractmethod
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
@@ -244,9 +244,9 @@ class TextTable(FileTable):
         with self.path.open("rb") as stream:
             header, _, columns, records = self._opened(stream)
             for part in parts(stream, header.count(b"\n") + 1):
-                units = records.check(part, rows)
-                if count is not None and units is not None and self.unit is not None:
-                    count_ids(count, units, self.unit, rows)
+                ids = records.check(part, rows)
+                if count is not None and ids is not None and self.person is not None:
+                    count_ids(count, ids, self.person, rows)
                 digests.append(self.digest(part))
                 rows, read = rows + records.rows(part), read + len(part)
                 if progress is not None:
@@ -353,7 +353,7 @@ def file_table(
     kind: str,
     perturbation: Perturbation,
     path: str | Path,
-    unit: str | None = None,
+    person: str | None = None,
     digest: Digest | None = None,
 ) -> FileTable:
     """Return a table in a file of a kind: csv (see `with_sep`), jsonl or parquet."""
@@ -363,9 +363,9 @@ def file_table(
 
     kinds: dict[str, type[FileTable]] = {"csv": CsvTable, "jsonl": JsonTable, "parquet": ParquetTable}
     if kind.startswith("csv") and kind != "csv":
-        table = CsvTable(perturbation, path, unit, digest)
+        table = CsvTable(perturbation, path, person, digest)
         table.sep = kind.removeprefix("csv")
         return table
     if kind not in kinds:
         raise ValueError(f"the format must be csv, jsonl or parquet, got {kind!r}")
-    return kinds[kind](perturbation, path, unit, digest)
+    return kinds[kind](perturbation, path, person, digest)

@@ -42,7 +42,7 @@ class JsonTable(TextTable):
         start = cast(io.BufferedReader, stream).peek(8)
         check_text(start, "the input")
         mark = stream.read(len(BYTE_ORDER_MARK)) if start.startswith(BYTE_ORDER_MARK) else b""  # JSON has none
-        return mark, b"", (), JsonRecords(self.perturbation, self.unit)
+        return mark, b"", (), JsonRecords(self.perturbation, self.person)
 
 
 @dataclass
@@ -64,15 +64,17 @@ class Found:
 class JsonRecords(Records):
     """The objects of one file."""
 
-    def __init__(self, perturbation: Perturbation, unit: str | None) -> None:
-        self.perturbation, self.unit = perturbation, unit
+    def __init__(self, perturbation: Perturbation, person: str | None) -> None:
+        self.perturbation, self.person = perturbation, person
         self.needed = [name for name, column in perturbation.ruled.items() if column.rule.missing is None]
-        self.looked_at = dict.fromkeys([*perturbation.columns, *perturbation.seen, *([] if unit is None else [unit])])
+        self.looked_at = dict.fromkeys(
+            [*perturbation.columns, *perturbation.seen, *([] if person is None else [person])]
+        )
         self.known: dict[tuple[str, ...], list[str]] = {}  # which members of such objects pass
 
     def told(self) -> tuple[Any, ...]:
-        """Return the unit."""
-        return (self.unit,)
+        """Return the column of people."""
+        return (self.person,)
 
     def rows(self, part: bytes) -> int:
         """Count the lines that are not blank."""
@@ -90,9 +92,9 @@ class JsonRecords(Records):
         """Read every object and every value."""
         found = self._found(part, first)
         self._inputs(found, first)
-        if self.unit is None:
+        if self.person is None:
             return None
-        return list(json_lines.decode_values(found.texts[self.unit]))
+        return list(json_lines.decode_values(found.texts[self.person]))
 
     def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
         """Draw and write."""
@@ -142,8 +144,8 @@ class JsonRecords(Records):
                 if names.count(name) != 1:
                     what = "lacks the member" if name not in names else "holds twice the member"
                     raise ValueError(f"row {row} {what} {name!r}, which the policy perturbs; repair the row")
-            if self.unit is not None and self.unit not in names and self.unit not in self.perturbation.columns:
-                raise ValueError(f"row {row} lacks the member {self.unit!r}, which says whose it is; repair the row")
+            if self.person is not None and self.person not in names and self.person not in self.perturbation.columns:
+                raise ValueError(f"row {row} lacks the member {self.person!r}, which says whose it is; repair the row")
             if len(set(names)) < len(names):
                 raise ValueError(f"row {row} holds two members of one name; repair the row")
             if len(self.known) > 1000:

@@ -39,7 +39,7 @@ from epsworth.policy.files.workers import (
     file_key,
 )
 from epsworth.policy.folders import NO_LINKS, folder_named, state_folder, to_disk
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_unit
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_person
 from epsworth.policy.ledger.store import LedgerEntry
 from epsworth.policy.policy import Given, as_policy
 from epsworth.policy.receipt import Receipt
@@ -343,7 +343,7 @@ def perturb_files(
     *,
     kind: Format | None = None,
     sep: str = ",",
-    unit: str | None = None,
+    person: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
     max_rows_per_person: int | None = None,
@@ -373,8 +373,8 @@ def perturb_files(
         By default what the endings say.
     sep : str
         What separates the fields of CSV: a comma, semicolon, tab or bar.
-    unit, cap, delta_cap, max_rows_per_person, ledger, again
-        As of `perturb_file`, for all files together; ``max_rows_per_person`` without ``unit`` alone.
+    person, cap, delta_cap, max_rows_per_person, ledger, again
+        As of `perturb_file`, for all files together; ``max_rows_per_person`` without ``person`` alone.
     workers : int
         Processes of this machine.
     cluster : str, optional
@@ -414,7 +414,7 @@ def perturb_files(
     ...     parts.mkdir()
     ...     pl.DataFrame({"id": [7, 8], "age": [30, 61]}).write_csv(parts / "a.csv")
     ...     pl.DataFrame({"id": [7], "age": [31]}).write_csv(parts / "b.csv")
-    ...     receipt = perturb_files(policy, parts, out, unit="id", cap=2, ledger=Path(place, "ledger"))
+    ...     receipt = perturb_files(policy, parts, out, person="id", cap=2, ledger=Path(place, "ledger"))
     ...     names = sorted(path.name for path in out.iterdir())
     >>> names, receipt.rows
     (['_manifest.json', 'a.csv', 'b.csv'], 3)
@@ -423,24 +423,24 @@ def perturb_files(
     check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
     form = with_sep(given.kind, sep)
-    most = check_limit(unit, max_rows_per_person)
+    most = check_limit(person, max_rows_per_person)
     check_caps(cap=cap, delta_cap=delta_cap)
     truth("again", again)
-    check_unit(unit)
+    check_person(person)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)
     digest_key = Secret(store.digest_key)
-    files = [Source(index, path, form, policy, unit, digest_key) for index, path in enumerate(given.paths)]
+    files = [Source(index, path, form, policy, person, digest_key) for index, path in enumerate(given.paths)]
     with chosen(workers, cluster, map) as spread:
-        counts = None if unit is None else RowCounts()
+        counts = None if person is None else RowCounts()
         seen = _first_reading(spread, files, counts, store, told)
         digests, whole = digests_of(digest_key, given.names, seen)
         identity = Identity(derivation(policy, form), whole, str(place.path))
         rows = sum(one.rows for one in seen)
-        request = request_of(policy, rows, unit, cap, delta_cap, most, again=again)
-        name = store.digest(repr((identity, unit)).encode()).hex()
-        with place.claimed(name, lambda: _known(store, identity, unit, again=again)):
+        request = request_of(policy, rows, person, cap, delta_cap, most, again=again)
+        name = store.digest(repr((identity, person)).encode()).hex()
+        with place.claimed(name, lambda: _known(store, identity, person, again=again)):
             run = store.begin(request, identity, counts)
             if run.state == "done" and not place.manifest.is_file():
                 raise store.repeated(request, 1 + run.times_before)
@@ -452,12 +452,12 @@ def perturb_files(
     return release.receipt
 
 
-def check_limit(unit: str | None, most: int | None) -> int | None:
+def check_limit(person: str | None, most: int | None) -> int | None:
     """Refuse to choose rows of people over several files: readers of one do not know of the others."""
-    if unit is not None and most is not None:
+    if person is not None and most is not None:
         raise ValueError(
-            "max_rows_per_person beside unit chooses among the rows of one table, and these are several; put them into "
-            "one file, or leave it out"
+            "max_rows_per_person beside person chooses among the rows of one table, and these are several; put them "
+            "into one file, or leave it out"
         )
     return check_most(most)
 
@@ -579,7 +579,7 @@ def _digest(key: Secret, *contents: bytes) -> bytes:
     return keyed(key.bytes, b"".join(part for pair in zip(lengths, contents, strict=True) for part in pair))
 
 
-def _known(store: Ledger, identity: Identity, unit: str | None, *, again: bool) -> LedgerEntry | None:
+def _known(store: Ledger, identity: Identity, person: str | None, *, again: bool) -> LedgerEntry | None:
     """Return the run that another call with the same arguments goes on with."""
-    found = store.find(identity, unit)
+    found = store.find(identity, person)
     return None if found is None or (again and found.state == "done") else found

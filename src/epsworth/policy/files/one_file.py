@@ -18,7 +18,7 @@ from epsworth.numerals import plain, short, truth, whole
 from epsworth.parallel import check_n_jobs
 from epsworth.policy.files.file_tables import PartWords, Seen, derivation, file_table, with_sep
 from epsworth.policy.files.outputs import STANDARD, bytes_of, execute_run, standard_output
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_unit
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_person
 from epsworth.policy.policy import Given, Policy, as_policy
 from epsworth.policy.receipt import Receipt
 from epsworth.policy.tables import Perturbation, check_words
@@ -40,7 +40,7 @@ def perturb_file(
     *,
     kind: Format | None = None,
     sep: str = ",",
-    unit: str | None = None,
+    person: str | None = None,
     cap: Amount | None = None,
     delta_cap: Amount | None = None,
     max_rows_per_person: int | None = None,
@@ -66,13 +66,13 @@ def perturb_file(
         By default what the endings say, and CSV for two standard streams.
     sep : str
         What separates the fields of CSV, on both ends: a comma, semicolon, tab or bar.
-    unit : str, optional
+    person : str, optional
         The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
     cap, delta_cap : number or text, optional
         The largest sums of epsilon and delta of a person over all runs; a ledger keeps what it was told first.
     max_rows_per_person : int, optional
-        With ``unit``: only the first so many rows of a person are released, in the order of the file.  Without it: how
-        many rows one person has at most, which nobody checks; else all rows may be one person's.
+        With ``person``: only the first so many rows of a person are released, in the order of the file.  Without it:
+        how many rows one person has at most, which nobody checks; else all rows may be one person's.
     ledger : path, optional
         Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
     again : bool
@@ -104,7 +104,7 @@ def perturb_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     source, released = Path(folder, "people.csv"), Path(folder, "released.csv")
     ...     pl.DataFrame({"id": [7, 8], "age": [30, 61]}).write_csv(source)
-    ...     receipt = perturb_file(policy, source, released, unit="id", cap=3, ledger=Path(folder, "ledger"))
+    ...     receipt = perturb_file(policy, source, released, person="id", cap=3, ledger=Path(folder, "ledger"))
     ...     ids = pl.read_csv(released)["id"].to_list()
     >>> ids, receipt.rows, receipt.epsilon <= 1
     ([7, 8], 2, True)
@@ -116,17 +116,17 @@ def perturb_file(
     check_most(max_rows_per_person)
     truth("again", again)
     check_words(words)
-    check_unit(unit)
+    check_person(person)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
-        table = file_table(form, perturbation, path, unit, store.digest)
-        counts = None if unit is None else RowCounts(most=check_most(max_rows_per_person))
+        table = file_table(form, perturbation, path, person, store.digest)
+        counts = None if person is None else RowCounts(most=check_most(max_rows_per_person))
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
         seen = first_rows(table.seen(count, lambda share: told(READING * share)), counts)
-        derived = derivation(policy, form, unit, max_rows_per_person)
+        derived = derivation(policy, form, person, max_rows_per_person)
         identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
-        request = request_of(policy, seen.released, unit, cap, delta_cap, max_rows_per_person, again=again)
+        request = request_of(policy, seen.released, person, cap, delta_cap, max_rows_per_person, again=again)
         run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
@@ -156,7 +156,7 @@ def first_rows(seen: Seen, counts: RowCounts | None) -> Seen:
 def request_of(
     policy: Policy,
     rows: int,
-    unit: str | None,
+    person: str | None,
     cap: Amount | None,
     delta_cap: Amount | None,
     most: int | None,
@@ -170,7 +170,7 @@ def request_of(
         epsilon,
         delta,
         rows=rows,
-        unit=unit,
+        person=person,
         cap=cap,
         delta_cap=delta_cap,
         most=most,
@@ -277,7 +277,7 @@ def receipt_of(
         times_before=run.times_before,
         epsilon_so_far=float_above(run.epsilon_so_far),
         delta_so_far=min(1.0, float_above(run.delta_so_far)),
-        unit=request.unit,
+        person=request.person,
         people=None if of_each is None else len(of_each),
         most=request.most if of_each is None else int(of_each.max(initial=0)),
         already_done=run.state == "done",

@@ -46,9 +46,9 @@ class ParquetTable(FileTable):
         for frame in self._batches(scan, schema, rows, charged=False):
             with self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
-                if count is not None and self.unit is not None:
-                    ids = _ids(frame.get_column(self.unit).alias("values"), self.unit)
-                    count_ids(count, ids, self.unit, first)
+                if count is not None and self.person is not None:
+                    ids = _ids(frame.get_column(self.person).alias("values"), self.person)
+                    count_ids(count, ids, self.person, first)
                 digests.append(self.digest(encoded(frame)))
             first += len(frame)
             if progress is not None:
@@ -138,7 +138,7 @@ class ParquetTable(FileTable):
         if "" in schema:
             raise ValueError(f"the table {self.path} does not name a column; give every column a name")
         self.perturbation.check_names(schema.names())
-        check_id_column(self.unit, schema.names())
+        check_id_column(self.person, schema.names())
         self.perturbation.kept(schema.names())
         check_metadata(self.perturbation.columns, notes.get("pandas"))
         with self._withheld():  # an empty table of types that polars can read and not make
@@ -219,7 +219,7 @@ def _ids(series: pl.Series, name: str) -> Ids:
 
     kind = series.dtype
     if not (kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
-        raise ValueError(f"{name}: the unit is neither a whole number nor a text but {kind}; recode it")
+        raise ValueError(f"{name}: the id is neither a whole number nor a text but {kind}; recode it")
     if kind.is_integer() and not series.null_count() and kind not in (pl.UInt64, pl.Int128):
         return series.to_numpy().astype(np.int64)
     return series.to_list()

@@ -215,14 +215,14 @@ class Source:
     path: Path = field(repr=False)
     kind: str
     policy: Policy = field(repr=False)
-    unit: str | None
+    person: str | None
     digest_key: Secret
 
     def table(self) -> FileTable:
         """Return the table in the file."""
         check_readable(self.path, "table")
         key = self.digest_key.bytes
-        return file_table(self.kind, _ready(self.policy), self.path, self.unit, lambda content: keyed(key, content))
+        return file_table(self.kind, _ready(self.policy), self.path, self.person, lambda content: keyed(key, content))
 
 
 class Task(Protocol):

@@ -8,7 +8,7 @@
 """
 
 from epsworth.policy.ledger.costs import Amount, ChargeRequest, Identity, Run, check_caps
-from epsworth.policy.ledger.ids import check_id_column, check_unit, count_ids
+from epsworth.policy.ledger.ids import check_id_column, check_person, count_ids
 from epsworth.policy.ledger.ledger import Ledger
 from epsworth.policy.ledger.people import RowCounts
 from epsworth.policy.ledger.store import is_ledger
@@ -22,7 +22,7 @@ __all__ = [
     "Run",
     "check_caps",
     "check_id_column",
-    "check_unit",
+    "check_person",
     "count_ids",
     "is_ledger",
 ]

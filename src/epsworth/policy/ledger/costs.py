@@ -19,7 +19,7 @@ PLACES = 12
 ONE = 10**PLACES
 LARGEST = 2**62  # of an amount, and of a person's sums: they are added in 64 bits
 MOST = 2**63 - 1  # rows of a person
-TOO_MUCH = "a unit would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a unit"
+TOO_MUCH = "a person would lose more than 4,600,000, which is no promise; lower epsilon, or the rows of a person"
 State = Literal["new", "resumed", "done"]
 Amount = str | float | Decimal  # as it is stated: a text is exact
 
@@ -51,7 +51,7 @@ class ChargeRequest:
         Per row.
     rows : int
         Of the whole input.
-    unit : str or None
+    person : str or None
         The column that says whose a row is; None charges everybody for all rows.
     cap, delta_cap : number, text or None
         What no person may exceed.  Column and caps are fixed once they are stated; None means what is fixed.
@@ -68,7 +68,7 @@ class ChargeRequest:
     epsilon: Fraction
     delta: Fraction
     rows: int
-    unit: str | None = None
+    person: str | None = None
     cap: Amount | None = None
     delta_cap: Amount | None = None
     most: int | None = None
@@ -118,7 +118,7 @@ class Record:
     epsilon: Decimal
     delta: Decimal
     most: int
-    unit: str | None
+    person: str | None
     state: str
     day: str
 
@@ -127,7 +127,7 @@ class Record:
 class LedgerConfig:
     """What a ledger fixes once it is stated: the column of people, and the caps as amounts."""
 
-    unit: str | None = None
+    person: str | None = None
     cap: int | None = None
     delta_cap: int | None = None
 
@@ -138,11 +138,11 @@ class LedgerConfig:
             for name, value in {"cap": request.cap, "delta_cap": request.delta_cap}.items()
             if value is not None
         }
-        stated: dict[str, str | int] = amounts | ({} if request.unit is None else {"unit": request.unit})
+        stated: dict[str, str | int] = amounts | ({} if request.person is None else {"person": request.person})
         for name, value in stated.items():
             before = getattr(self, name)
             if before not in (None, value):
-                shown = repr(before) if name == "unit" else decimal_of(before)
+                shown = repr(before) if name == "person" else decimal_of(before)
                 raise ValueError(
                     f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)"
                 )
@@ -165,11 +165,11 @@ class RunCost:
         price = Amounts(amount_above("epsilon", request.epsilon), amount_above("delta", request.delta))
         rows, stated = whole("rows", request.rows, least=0), request.most
         limit = rows if stated is None else whole("max_rows_per_person", stated, most=MOST)
-        assert (request.unit is None) == (counts is None)
+        assert (request.person is None) == (counts is None)
         if counts is None:
             return cls(price, rows, limit)
         if counts.rows != rows:
-            raise ValueError(f"units must be given for all {rows} rows, got {counts.rows}; give every row an id")
+            raise ValueError(f"ids must be given for all {rows} rows, got {counts.rows}; give every row an id")
         people, of_each = counts.sorted()
         most = int(of_each.max(initial=0))
         if stated is not None and most > limit:
@@ -208,14 +208,14 @@ class CapCheck:
             return
         if cost.people is not None:
             raise ValueError(
-                "runs without unit= (--id) charged everybody more than this cap leaves; raise the cap, or take another "
-                "ledger (ledger=)"
+                "runs without person= (--id) charged everybody more than this cap leaves; raise the cap, or take "
+                "another ledger (ledger=)"
             )
         rooms = zip(caps, self._rooms, cost.of_everybody, cost.price, strict=True)
         fits = [max(0, room + own) // price for cap, room, own, price in rooms if cap is not None and price]
         raise ValueError(
-            "everybody would exceed the cap, as runs without units are charged for all of their rows: "
-            f"{cost.most} rows count as one person's, and {min(fits, default=0)} would fit; state unit= (--id) or "
+            "everybody would exceed the cap, as runs that name no people are charged for all of their rows: "
+            f"{cost.most} rows count as one person's, and {min(fits, default=0)} would fit; state person= (--id) or "
             "max_rows_per_person=, or take another ledger (ledger=)"
         )
 

@@ -140,20 +140,20 @@ def count_ids(count: Count, ids: Ids, name: str, first: int) -> None:
     try:
         count(ids)
     except IdError as error:
-        raise ValueError(f"row {first + error.row}, {name}: the unit {error.why}") from None
+        raise ValueError(f"row {first + error.row}, {name}: the id {error.why}") from None
 
 
-def check_unit(unit: object) -> str | None:
+def check_person(person: object) -> str | None:
     """Refuse what names no column."""
-    if unit is not None and not isinstance(unit, str):
-        raise TypeError(f"unit must be the name of a column, got {short(unit)}")
-    return unit
+    if person is not None and not isinstance(person, str):
+        raise TypeError(f"person must be the name of a column, got {short(person)}")
+    return person
 
 
-def check_id_column(unit: str | None, names: Iterable[str]) -> None:
+def check_id_column(person: str | None, names: Iterable[str]) -> None:
     """Refuse a table without the column that says whose a row is."""
-    if (unit := check_unit(unit)) is not None and unit not in names:
-        raise ValueError(f"the table lacks the column {unit!r}, which says whose a row is; name another unit")
+    if (person := check_person(person)) is not None and person not in names:
+        raise ValueError(f"the table lacks the column {person!r}, which says whose a row is; name another column")
 
 
 def _text(row: int, value: Any) -> str:
@@ -192,7 +192,7 @@ def _mac(blocks: NDArray[np.uint8], key: bytes) -> Hashes:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     if len(key) != 32:
-        raise ValueError(f"the key of unit hashes must have 32 bytes, got {len(key)}; take the ledger's")
+        raise ValueError(f"the key of hashed ids must have 32 bytes, got {len(key)}; take the ledger's")
     encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # of single blocks: they are chained here
     state = blocks[:, 0]
     for column in range(blocks.shape[1]):

@@ -77,7 +77,7 @@ class Ledger:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table, kept = Path(folder, "visits.csv"), Path(folder, "ledger")
     ...     written = table.write_text("id,sick\n7,0\n8,1\n7,1\n")
-    ...     receipt = perturb_file(policy, table, Path(folder, "released.csv"), unit="id", cap="2.5", ledger=kept)
+    ...     receipt = perturb_file(policy, table, Path(folder, "released.csv"), person="id", cap="2.5", ledger=kept)
     ...     ledger = Ledger(kept)
     ...     ([f"{spent:.3f}" for spent in ledger.spent([7, 8, 9])], ledger.runs()[0].state)
     (['2.000', '1.000', '0.000'], 'done')
@@ -86,7 +86,7 @@ class Ledger:
     def __init__(self, folder: str | Path | None = None) -> None:
         self._store = Store(state_folder() if folder is None else folder_named("ledger", folder))
         self.path, self.files = self._store.path, self._store.files
-        self.key, self.digest_key = self.subkey(b"epsworth-units"), self.subkey(b"epsworth-digest")
+        self.key, self.digest_key = self.subkey(b"epsworth-people"), self.subkey(b"epsworth-digest")
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._store.folder)!r})"
@@ -115,7 +115,7 @@ class Ledger:
         with self._store.reading() as tables:
             config, _ = tables.meta()
         cap, delta_cap = (None if cap is None else decimal_of(cap) for cap in (config.cap, config.delta_cap))
-        return config.unit, cap, delta_cap
+        return config.person, cap, delta_cap
 
     def begin(self, request: ChargeRequest, identity: Identity, counts: RowCounts | None = None) -> Run:
         """Charge a run, or find the one that was charged before; the same run goes on, or is done.
@@ -140,7 +140,7 @@ class Ledger:
                 lost = _lost(tables, cost)
             tables.set_meta(config, everybody)  # what is stated holds from now on
             key = None if state == "done" else tables.key(entry.id)
-        so_far = _sum(record.price for record in records) if request.unit is None else everybody.plus(lost)
+        so_far = _sum(record.price for record in records) if request.person is None else everybody.plus(lost)
         before = sum(record.fingerprint == request.policy for record in records) - 1
         epsilon, delta = (Fraction(amount, ONE) for amount in so_far)
         return Run(entry.id, key, state, entry.sha256, before, epsilon, min(delta, Fraction(1)))
@@ -164,7 +164,7 @@ class Ledger:
         ``records``: the runs of the same records.
         """
         same = [entry for entry in records if entry.fingerprint == request.policy]
-        known = _last(same, identity, request.unit)
+        known = _last(same, identity, request.person)
         state = "new" if known is None else self._known(known, cost, again=request.again)
         if known is not None and state != "new":
             return known, state
@@ -180,7 +180,7 @@ class Ledger:
         if cost.most > entry.most:
             first = "let it end as it was charged, then " if charged else ""
             raise ValueError(
-                f"this run was charged for at most {entry.most} row{'s' * (entry.most != 1)} of a unit, not "
+                f"this run was charged for at most {entry.most} row{'s' * (entry.most != 1)} of a person, not "
                 f"{cost.most} (ledger {self.path}); {first}say --again (again=True) to charge another for more"
             )
         if charged and (entry.price, entry.rows) != (cost.price, cost.rows):
@@ -196,10 +196,10 @@ class Ledger:
             "(again=True)"
         )
 
-    def find(self, identity: Identity, unit: str | None) -> LedgerEntry | None:
+    def find(self, identity: Identity, person: str | None) -> LedgerEntry | None:
         """Return the last run of an identity that was charged for this column of people; nothing is charged."""
         with self._store.reading() as tables:
-            return _last(tables.entries("digest = ?", identity.digest), identity, unit)
+            return _last(tables.entries("digest = ?", identity.digest), identity, person)
 
     def finish(self, run: Run, sha256: str, move: Callable[[], None] | None = None) -> bool:
         """End a run whose output is whole: its key is erased, from the database and its log.
@@ -224,16 +224,16 @@ class Ledger:
         with self._store.transaction() as tables:
             return tables.entry(run.id).sha256
 
-    def spent(self, units: Sequence[int | str]) -> list[Decimal]:
+    def spent(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the epsilon that each of these people lost in all runs; never less than it did."""
-        return [decimal_of(lost.epsilon) for lost in self._spent(units)]
+        return [decimal_of(lost.epsilon) for lost in self._spent(people)]
 
-    def spent_delta(self, units: Sequence[int | str]) -> list[Decimal]:
+    def spent_delta(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the delta that each of these people lost in all runs, at most one."""
-        return [decimal_of(min(lost.delta, ONE)) for lost in self._spent(units)]
+        return [decimal_of(min(lost.delta, ONE)) for lost in self._spent(people)]
 
-    def _spent(self, units: Sequence[int | str]) -> list[Amounts]:
-        asked, places = np.unique(self.hashes(units), return_inverse=True)
+    def _spent(self, ids: Sequence[int | str]) -> list[Amounts]:
+        asked, places = np.unique(self.hashes(ids), return_inverse=True)
         with self._store.reading() as tables:
             _, everybody = tables.meta()
             lost = [row for found in people.slices(tables.database, asked) for row in found.lost.tolist()]
@@ -244,7 +244,7 @@ class Ledger:
         with self._store.reading() as tables:
             entries = tables.entries()
         return [
-            Record(e.fingerprint, e.rows, decimal_of(e.epsilon), decimal_of(e.delta), e.most, e.unit, e.state, e.day)
+            Record(e.fingerprint, e.rows, decimal_of(e.epsilon), decimal_of(e.delta), e.most, e.person, e.state, e.day)
             for e in entries
         ]
 
@@ -320,8 +320,8 @@ class Ledger:
             )
         if heads[count] != bytes.fromhex(given[2]):
             raise self._differs(f"its first {count} runs are others than those that the head covers")
-        of_people = _sum(entry.price.times(entry.rows) for entry in entries if entry.unit is not None)
-        of_everybody = _sum(entry.price.times(entry.most) for entry in entries if entry.unit is None)
+        of_people = _sum(entry.price.times(entry.rows) for entry in entries if entry.person is not None)
+        of_everybody = _sum(entry.price.times(entry.most) for entry in entries if entry.person is None)
         if everybody != of_everybody or sums != [total % 2**64 for total in of_people]:
             raise self._differs("what people lost is not what its runs were charged")
 
@@ -329,10 +329,10 @@ class Ledger:
         return ValueError(f"the ledger {self.path} is not the one of this head: {why}; restore the whole folder")
 
 
-def _last(records: list[LedgerEntry], identity: Identity, unit: str | None) -> LedgerEntry | None:
+def _last(records: list[LedgerEntry], identity: Identity, person: str | None) -> LedgerEntry | None:
     """Return the last run of an identity among those of its records."""
-    same = (identity.target, identity.policy, unit)
-    found = [entry for entry in records if (entry.target, entry.policy, entry.unit) == same]
+    same = (identity.target, identity.policy, person)
+    found = [entry for entry in records if (entry.target, entry.policy, entry.person) == same]
     return found[-1] if found else None
 
 
@@ -369,7 +369,7 @@ def _entry(newest: LedgerEntry | None, request: ChargeRequest, identity: Identit
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     entry = LedgerEntry(
         serial, secrets.token_bytes(16), request.policy, identity.policy, identity.digest, identity.target,
-        request.unit, *cost.price, cost.rows, cost.most, day,
+        request.person, *cost.price, cost.rows, cost.most, day,
     )  # fmt: skip
     return entry._replace(head=entry.linked(before))
 

@@ -25,7 +25,7 @@ from epsworth.policy.folders import NO_LINKS, folder_named, to_disk
 from epsworth.policy.ledger.costs import Amounts, LedgerConfig
 
 VERSION = 3
-DATABASE, KEY = "ledger.sqlite3", "units.key"
+DATABASE, KEY = "ledger.sqlite3", "people.key"
 NEW_KEY = f".{KEY}.new"
 OWN = re.compile(rf"{re.escape(DATABASE)}(-.*)?|\.?{re.escape(KEY)}(\..*)?", re.I | re.S)
 KEY_BYTES = 32
@@ -34,11 +34,11 @@ PATIENCE = 120.0  # seconds for other processes: one may be charging many millio
 NO_RUNS = bytes(32)  # the head of no runs
 SCHEMA = f"""
 CREATE TABLE meta (
-    version INTEGER, key_check BLOB, unit TEXT, cap INTEGER, delta_cap INTEGER, everybody_epsilon TEXT,
+    version INTEGER, key_check BLOB, person TEXT, cap INTEGER, delta_cap INTEGER, everybody_epsilon TEXT,
     everybody_delta TEXT
 );
 CREATE TABLE runs (
-    serial INTEGER PRIMARY KEY, id BLOB UNIQUE, fingerprint TEXT, policy TEXT, digest BLOB, target TEXT, unit TEXT,
+    serial INTEGER PRIMARY KEY, id BLOB UNIQUE, fingerprint TEXT, policy TEXT, digest BLOB, target TEXT, person TEXT,
     epsilon INTEGER, delta INTEGER, rows INTEGER, most INTEGER, day TEXT, head BLOB, state TEXT, sha256 TEXT
 );
 CREATE INDEX records ON runs (digest);
@@ -59,7 +59,7 @@ class Altered(Exception):
 class LedgerEntry(NamedTuple):
     """What a run is charged, for good; only ``state`` and ``sha256``, of its output, change.
 
-    ``most`` is what one person is charged: the price of so many rows; without ``unit`` everybody is.  ``head`` is a
+    ``most`` is what one person is charged: the price of so many rows; without ``person`` everybody is.  ``head`` is a
     hash of all runs up to this one.
     """
 
@@ -69,7 +69,7 @@ class LedgerEntry(NamedTuple):
     policy: str
     digest: bytes
     target: str
-    unit: str | None
+    person: str | None
     epsilon: int
     delta: int
     rows: int
@@ -98,18 +98,18 @@ class Tables:
 
     def meta(self) -> tuple[LedgerConfig, Amounts]:
         """Return what is fixed, and what runs that name nobody charged everybody, of any number of bits."""
-        found = self.database.execute("SELECT unit, cap, delta_cap, everybody_epsilon, everybody_delta FROM meta")
-        unit, cap, delta_cap, *everybody = found.fetchone()
+        found = self.database.execute("SELECT person, cap, delta_cap, everybody_epsilon, everybody_delta FROM meta")
+        person, cap, delta_cap, *everybody = found.fetchone()
         amounts = [amount for amount in (cap, delta_cap) if amount is not None]
         plain = all(isinstance(text, str) and text.isascii() and text.isdigit() for text in everybody)
-        if not (plain and isinstance(unit, str | None) and all(isinstance(one, int) and one >= 0 for one in amounts)):
-            raise Altered("its caps, unit or sums of everybody are no amounts or names")
-        return LedgerConfig(unit, cap, delta_cap), Amounts(*map(int, everybody))
+        if not (plain and isinstance(person, str | None) and all(isinstance(one, int) and one >= 0 for one in amounts)):
+            raise Altered("its caps, person or sums of everybody are no amounts or names")
+        return LedgerConfig(person, cap, delta_cap), Amounts(*map(int, everybody))
 
     def set_meta(self, config: LedgerConfig, everybody: Amounts) -> None:
         """Keep both."""
         self.database.execute(
-            "UPDATE meta SET unit = ?, cap = ?, delta_cap = ?, everybody_epsilon = ?, everybody_delta = ?",
+            "UPDATE meta SET person = ?, cap = ?, delta_cap = ?, everybody_epsilon = ?, everybody_delta = ?",
             (*astuple(config), *map(str, everybody)),
         )
 
