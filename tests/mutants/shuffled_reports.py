@@ -150,3 +150,29 @@ def central_taken_for_local(original):
         return original([Pure(part.epsilon) if isinstance(part, Central) else part for part in parts])
 
     return added
+
+
+@mutant(
+    "epsworth.learner.amplification.hiding",
+    claim="where ids tell rows, only reports of the smallest row hide each other",
+    test="tests/shuffling/test_shuffled_learner.py::test_rows_that_clients_draw_hide_among_all_and_rows_of_ids_among_their_own",
+)
+def rows_of_ids_taken_for_drawn(original):
+    return lambda rows, users, smallest_row: users
+
+
+@mutant(
+    "epsworth.learner.amplification.planned_epsilon",
+    claim="what `local_epsilon` allows keeps the central epsilon that was asked for",
+    test="tests/shuffling/test_shuffled_learner.py::test_a_plan_behind_a_shuffler_keeps_what_was_asked_for_as_printed",
+)
+def planned_with_what_is_printed_rounded_up(original):
+    from epsworth.guarantees import local_epsilon, shuffled
+    from epsworth.rounding import show_up
+
+    def rounded(central_epsilon, *, users, delta, law, fakes):
+        given = {"users": users, "delta": delta, "mechanism": law.mechanism, "symbols": law.symbols, "fakes": fakes}
+        short = float(show_up(local_epsilon(central_epsilon, **given), 6))
+        return short, shuffled(short, **given)
+
+    return rounded
