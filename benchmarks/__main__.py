@@ -40,6 +40,7 @@ PARTS = (
     "coverage",
     "noise",
     "learner",
+    "shuffling",
 )
 
 

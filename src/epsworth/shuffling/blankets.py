@@ -34,6 +34,7 @@ FINE = 5e-4  # of the variance: what the lattice may add
 FEWEST_POINTS, MOST_POINTS = 1 << 13, 1 << 20
 SHARP = 1e-5
 _FINEST = 1 << 20  # lattice points per unit
+_CHUNK = 1 << 13
 
 
 class Pair(NamedTuple):
@@ -190,15 +191,18 @@ def excess_of_sum(n: int, masses: Floats, values: Floats, tail: float) -> float:
     half, beyond = _window(n, weights, apart, sd, mean / step, tail / step)
     size = 1 << max(4, math.ceil(math.log2(2 * half + 8)))
     anchor = math.floor(n * centre)
-    omega = 2 * math.pi / size * np.arange(size // 2 + 1)
-    real, imaginary = np.zeros_like(omega), np.zeros_like(omega)
-    for weight, distance in zip(weights.tolist(), apart.tolist(), strict=True):
-        phase = omega * distance
-        real -= 2 * weight * np.sin(phase / 2) ** 2  # cos - 1, and sin less its first term: the mean is zero
-        imaginary += weight * (np.sin(phase) - phase)
-    size_of = 0.5 * n * np.log1p(2 * real + real**2 + imaginary**2)
-    turned = n * np.arctan2(imaginary, 1 + real) + omega * (n * centre - anchor)
-    law = irfft(np.exp(size_of - 1j * turned), size)
+    spectrum = np.empty(size // 2 + 1, dtype=np.complex128)
+    for start in range(0, spectrum.size, _CHUNK):  # what fits a cache
+        omega = 2 * math.pi / size * np.arange(start, min(start + _CHUNK, spectrum.size))
+        real, imaginary = np.zeros_like(omega), np.zeros_like(omega)
+        for weight, distance in zip(weights.tolist(), apart.tolist(), strict=True):
+            phase = omega * distance
+            real -= 2 * weight * np.sin(phase / 2) ** 2  # cos - 1, and sin less its first term: the mean is zero
+            imaginary += weight * (np.sin(phase) - phase)
+        size_of = 0.5 * n * np.log1p(2 * real + real**2 + imaginary**2)
+        turned = n * np.arctan2(imaginary, 1 + real) + omega * (n * centre - anchor)
+        spectrum[start : start + _CHUNK] = np.exp(size_of - 1j * turned)
+    law = irfft(spectrum, size)
     place = np.arange(size)
     place = np.where(place < size // 2, place, place - size) + anchor
     sums = np.maximum(n * base + step * place + 1e-14 * n, 0.0)
