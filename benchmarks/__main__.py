@@ -40,6 +40,7 @@ PARTS = (
     "exposure",
     "noise",
     "learner",
+    "shuffling",
 )
 
 

@@ -3,6 +3,7 @@
 ``items``      `Item`, `Outcome`, `Verdict`: what stands in a paper, and what we find
 ``catalogue``  `ITEMS`: all of them, by their IDs; `named`
 ``ldp_utility`` to ``privacy_profile``, and their parts: one module per subject of a paper
+``variation_ratio``  a claim of another paper, which the library does not rest on
 ``studies``, ``pac_tasks``: the papers' tables, models and algorithms
 ``pages``      outcomes as Markdown and JSON
 """

@@ -17,6 +17,7 @@ from reproduction import (
     privacy_boosting,
     privacy_boosting_figures,
     privacy_profile,
+    variation_ratio,
 )
 from reproduction.items import PAPERS, Item
 
@@ -33,6 +34,7 @@ _PARTS = (
     privacy_boosting,
     privacy_boosting_figures,
     privacy_profile,
+    variation_ratio,
 )
 KINDS = (
     "fig", "table", "example", "definition", "proposition", "lemma", "theorem", "claim", "remark", "algorithm",

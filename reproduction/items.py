@@ -25,6 +25,7 @@ PAPERS = {
         "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach"
     ),
     "privacy-profile": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
+    "variation-ratio": "Wang et al. 2024 (arXiv 2304.05007), one claim about shuffled reports, beside the five papers",
 }
 PATTERN = re.compile(rf"({'|'.join(PAPERS)})/([a-z]+)-([a-z0-9.]+)")
 

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from epsworth import reports as reports
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
-    from epsworth.guarantees import Approximate, Probabilistic, Pure, ceiling, compose, epsilon_needed
+    from epsworth.guarantees import (
+        Approximate,
+        Central,
+        Probabilistic,
+        Pure,
+        ceiling,
+        compose,
+        epsilon_needed,
+        local_epsilon,
+        shuffled,
+    )
     from epsworth.mechanisms import MECHANISMS, Mechanism, PrivacyIndicator, density_mechanism, gaussian_sigma
     from epsworth.policy import Policy, Receipt, perturb, perturb_file, perturb_files
     from epsworth.policy.transformer import Perturb
@@ -61,11 +71,14 @@ _HOMES = {
     "problem_of_policy": "utility.stability",
     "stability_of_policy": "utility.stability",
     "Approximate": "guarantees",
+    "Central": "guarantees",
     "Probabilistic": "guarantees",
     "Pure": "guarantees",
     "ceiling": "guarantees",
     "compose": "guarantees",
     "epsilon_needed": "guarantees",
+    "local_epsilon": "guarantees",
+    "shuffled": "guarantees",
     "MECHANISMS": "mechanisms",
     "Mechanism": "mechanisms",
     "PrivacyIndicator": "mechanisms",
@@ -100,6 +113,7 @@ __all__ = [
     "MECHANISMS",
     "Approximate",
     "Bounds",
+    "Central",
     "Classifier",
     "ClassifierError",
     "CurveParts",
@@ -132,6 +146,7 @@ __all__ = [
     "epsilon_needed",
     "gaussian_sigma",
     "load_model",
+    "local_epsilon",
     "perturb",
     "perturb_file",
     "perturb_files",
@@ -141,6 +156,7 @@ __all__ = [
     "recommend",
     "remote",
     "safe_box",
+    "shuffled",
     "split_budget",
     "stability",
     "stability_in_parts",

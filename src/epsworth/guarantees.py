@@ -1,22 +1,31 @@
-"""Privacy promises as values: pure, approximate, probabilistic; composition; the ceiling on utility.
+"""Privacy promises as values: pure, approximate, probabilistic; composition; the ceiling on utility; shuffling.
 
-All promises are local: the neighbours are *any two values* of what is protected (one feature, or all
-sensitive features of a record).  Sums are rounded up, never down.
+These promises are local: the neighbours are *any two values* of what is protected (one feature, or all
+sensitive features of a record).  Sums are rounded up, never down.  `Central` is another thing: what a local promise is
+worth to whoever sees only shuffled reports.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
-from epsworth.numerals import as_float, short, whole
-from epsworth.rounding import down, float_above, show_up, sum_above, up
+from epsworth.documents import in_words, read_json
+from epsworth.files import reading
+from epsworth.numerals import as_float, positive, short, whole
+from epsworth.results import Result
+from epsworth.rounding import down, float_above, show_down, show_up, sum_above, up
 
 Unit = Literal["feature", "record"]
 Notion = Literal["pure", "probabilistic", "approximate"]
+Shuffled = Literal["any", "krr", "oue", "ternary", "hadamard"]  # mechanisms that `shuffled` has bounds for
+MOST_CENTRAL = 60.0  # a central epsilon that says anything lies below
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,8 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
     if isinstance(parts, (tuple, list)) and not parts:
         raise ValueError("nothing to compose: give at least one guarantee")
     for part in parts if isinstance(parts, (tuple, list)) else [parts]:
+        if isinstance(part, Central):
+            raise TypeError("parts must be local promises, got a Central one; use its rounds(k) for several batches")
         if not isinstance(part, Guarantee):
             raise TypeError(f"parts must be a list of Pure, Probabilistic or Approximate, got {short(part)} in it")
     epsilon = sum_above(p.epsilon for p in parts)
@@ -266,3 +277,256 @@ def _either_from_above(deltas: Sequence[float]) -> float:
     if not any(deltas):
         return 0.0
     return float_above(1 - math.prod((1 - Fraction(str(delta)) for delta in deltas), start=Fraction(1)))
+
+
+@dataclass(frozen=True)
+class Central(Result):
+    """Central (epsilon, delta)-DP behind a trusted shuffler: what a local epsilon is worth to who sees only a batch.
+
+    Claim: let ``users - fakes`` honest people send one report each of one mechanism that keeps ``local_epsilon``,
+    independently of each other, and let a shuffler drop names and order.  Whoever sees nothing but the shuffled batch
+    learns at most (epsilon, delta) about any record, even with all other records known.  Neighbours *replace* one
+    record.  Against the shuffler, or without one, only the local epsilon holds.  It is not a local promise, and
+    `compose` refuses it.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Of the batch, or of all batches together.
+    users : int
+        Reports of a batch that *arrived*, not those expected: the shuffler must hold back a smaller batch.
+    local_epsilon : float
+        Of one report.
+    mechanism, symbols : str, int or None
+        The mechanism whose law was used, and how many symbols (krr) or classes (hadamard) it has.
+    fakes : int
+        So many reports of a batch may be fakes or known: they hide nobody.
+    bound : {"any", "law"}
+        Whether the number holds for every mechanism of this local epsilon, or rests on the law of this one.
+    batches : int
+        With one report of everybody in each.
+
+    Examples
+    --------
+    >>> from epsworth import shuffled
+    >>> print(shuffled(1.0, users=10_000, delta=1e-6))
+    central, behind a trusted shuffler: epsilon 0.0432062, delta 0.000001, for whoever sees only a shuffled batch of \
+10,000 honest reports of epsilon 1 each; against the shuffler, or without one: epsilon 1.
+    """
+
+    epsilon: float
+    delta: float
+    users: int
+    local_epsilon: float
+    mechanism: Shuffled = "any"
+    fakes: int = 0
+    symbols: int | None = None
+    bound: Literal["any", "law"] = "any"
+    batches: int = 1
+
+    neighbours: ClassVar[str] = "one record replaced"
+    trust: ClassVar[str] = "a shuffler that is another party than whoever sees the batch; against it only local_epsilon"
+
+    def __str__(self) -> str:
+        """Return the promise with whom it is against, and what holds otherwise."""
+        reports = f"{self.users - self.fakes:,} honest reports of epsilon {show_up(self.local_epsilon)} each"
+        seen = f"a shuffled batch of {reports}" if self.batches == 1 else (
+            f"{self.batches:,} shuffled batches of {reports}, one of everybody in each batch"
+        )  # fmt: skip
+        alone = float_above(Fraction(self.local_epsilon) * self.batches)
+        return (
+            f"central, behind a trusted shuffler: epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}, for "
+            f"whoever sees only {seen}; against the shuffler, or without one: epsilon {show_up(alone)}."
+        )
+
+    @cached_property
+    def lower_bound(self) -> float | None:
+        """A central epsilon that no analysis of all such mechanisms gets below; None where none is known.
+
+        There are records on which one batch of such reports tells as much, at the same delta.
+        """
+        from epsworth.shuffling.floors import floor_of
+
+        honest = self.users - self.fakes
+        return floor_of(honest, self.local_epsilon, self.delta, self.mechanism, self.symbols, self.epsilon)
+
+    @property
+    def tightness(self) -> str:
+        """Say in a sentence what no analysis gets below; nothing where that is not known."""
+        if not self.lower_bound:
+            return ""
+        return f"No analysis of all such mechanisms gets below {show_down(self.lower_bound)}."
+
+    def rounds(self, k: int) -> Central:
+        """Return what ``k`` such batches keep together, with a report of everybody in each.
+
+        Later questions may depend on what earlier batches told.  A report that is repeated unchanged is a pseudonym,
+        and no round of its own: nothing is promised of it.  Delta stays; it is that of all batches together.
+
+        Examples
+        --------
+        >>> from epsworth import shuffled
+        >>> round(shuffled(1.0, users=100_000, delta=1e-6).rounds(4).epsilon, 4)
+        0.0264
+        """
+        from epsworth.shuffling.blankets import epsilon_of
+        from epsworth.shuffling.rounds import MOST_ROUNDS, epsilon_of_rounds
+
+        if self.batches != 1:
+            raise ValueError(f"rounds is of one batch, this promise is of {self.batches:,}; begin with one")
+        if whole("k", k, most=MOST_ROUNDS) == 1:
+            return self
+        honest, local = self.users - self.fakes, self.local_epsilon
+        each, own = epsilon_of(honest, local, self.delta / k, self.mechanism, self.symbols)
+        summed = float_above(Fraction(each) * k)
+        found = epsilon_of_rounds(honest, local, self.delta, k, summed)
+        bound: Literal["any", "law"] = "law" if own and found == summed else "any"
+        return replace(self, epsilon=found, bound=bound, batches=k)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: full precision, nothing rounded."""
+        found = super().to_dict()
+        return found | {"lower_bound": self.lower_bound, "adjacency": self.neighbours, "trust": self.trust}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Central:
+        """Read a JSON file that `save` wrote."""
+        with reading(path, "central promise") as content:
+            document = read_json(content)
+            try:
+                return cls(**{one.name: document[one.name] for one in fields(cls)})
+            except (TypeError, KeyError) as error:
+                raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+
+
+def shuffled(
+    local: Pure | float,
+    *,
+    users: int,
+    delta: float,
+    mechanism: Shuffled = "any",
+    symbols: int | None = None,
+    fakes: int = 0,
+) -> Central:
+    """Return what a local epsilon is worth behind an anonymising shuffler.
+
+    Claim: see `Central`.  The bound for any mechanism needs nothing but the local epsilon; that of a mechanism whose
+    law is known is never larger.
+
+    Parameters
+    ----------
+    local : Pure or float
+        What one report keeps.
+    users : int
+        Reports in the batch, fakes included, one of everybody.  If a client's id tells which row its report is about,
+        or anything in clear tells groups apart, it is the number of reports of the smallest group.
+    delta : float
+        Strictly between 0 and 1, well below 1 / users: shuffling amplifies no pure guarantee.
+    mechanism : {"any", "krr", "oue", "ternary", "hadamard"}
+        "any" holds for all; the others are those of `learner.MECHANISMS`.
+    symbols : int, optional
+        krr: how many symbols it chooses from; hadamard: how many classes, two unless said.
+    fakes : int
+        How many reports may be fakes, or of people who tell the adversary what they sent.
+
+    Raises
+    ------
+    TypeError
+        For a promise that is not pure: no bound is known for it.
+    ValueError
+        For numbers out of their ranges, an unknown mechanism, and krr without symbols.
+
+    Examples
+    --------
+    >>> from epsworth import Pure, shuffled
+    >>> round(shuffled(Pure(1.0, "record"), users=10_000, delta=1e-6).epsilon, 4)
+    0.0432
+    >>> round(shuffled(1.0, users=10_000, delta=1e-6, mechanism="krr", symbols=64).epsilon, 4)
+    0.0091
+
+    References
+    ----------
+    Feldman, McMillan & Talwar 2023 (any); Balle, Bell, Gascon & Nissim 2019, Su, Cheng & Wang 2025 (laws).
+    """
+    from epsworth.shuffling.blankets import epsilon_of
+
+    if isinstance(local, (Approximate, Probabilistic, Central)):
+        raise TypeError(
+            f"local must be a Pure promise or its epsilon, got {type(local).__name__}; no bound is known for others"
+        )
+    epsilon = positive("local", local.epsilon if isinstance(local, Pure) else local)
+    honest = _honest(users, delta, mechanism, symbols, fakes)
+    found, own = epsilon_of(honest, epsilon, float(delta), mechanism, symbols)
+    bound: Literal["any", "law"] = "law" if own else "any"
+    return Central(found, float(delta), int(users), epsilon, mechanism, int(fakes), symbols, bound)
+
+
+def local_epsilon(
+    epsilon: float,
+    *,
+    delta: float,
+    users: int,
+    mechanism: Shuffled = "any",
+    symbols: int | None = None,
+    fakes: int = 0,
+) -> float:
+    """Return the local epsilon that suffices for a central one behind a shuffler, rounded down.
+
+    Claim: `shuffled` of what is returned has no larger an epsilon than was asked for; it is within 1e-5 of the largest
+    local epsilon for any mechanism, never below ``epsilon`` itself, and 60 at most.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Central, of the shuffled batch.
+    users, mechanism, symbols, fakes
+        As for `shuffled`.
+
+    Raises
+    ------
+    ValueError
+        As for `shuffled`, and for a central epsilon of 60 or more.
+
+    Examples
+    --------
+    >>> from epsworth import local_epsilon
+    >>> round(local_epsilon(0.25, delta=1e-6, users=100_000), 3)
+    5.352
+    """
+    from epsworth.shuffling.blankets import local_epsilon_of
+
+    if positive("epsilon", epsilon) >= MOST_CENTRAL:
+        raise ValueError(f"epsilon must be below {MOST_CENTRAL:g}, got {short(epsilon)}; it would promise nothing")
+    honest = _honest(users, delta, mechanism, symbols, fakes)
+    return local_epsilon_of(honest, float(epsilon), float(delta), mechanism, symbols)
+
+
+def _honest(users: int, delta: float, mechanism: str, symbols: int | None, fakes: int) -> int:
+    """Return how many reports hide each other; refuse what no bound is known for."""
+    if (whole("users", users, least=0)) < 2:
+        raise ValueError(f"users must be at least 2, got {short(users)}: one report hides among none")
+    if whole("fakes", fakes, least=0) >= users - 1:
+        raise ValueError(
+            f"fakes must be below {users - 1:,}, got {fakes:,} of {users:,} users: one report hides among none"
+        )
+    if delta is None or as_float(delta) == 0:
+        raise ValueError(
+            f"delta must lie strictly between 0 and 1, got {short(delta)}: shuffling amplifies no pure guarantee; "
+            "name a delta well below 1 / users"
+        )
+    if not 0 < as_float(delta) < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {short(delta)}; take one well below 1 / users")
+    if delta * users >= 1:
+        warnings.warn(
+            f"delta {delta:g} is at least 1 / users: one record in {users:,} may be published; take a smaller delta",
+            UserWarning, stacklevel=3,
+        )  # fmt: skip
+    if not isinstance(mechanism, str) or mechanism not in get_args(Shuffled):
+        raise ValueError(f"mechanism must be one of {', '.join(get_args(Shuffled))}, got {short(mechanism)}")
+    if mechanism == "krr" and symbols is None:
+        raise ValueError("symbols is missing: the bound of krr depends on how many symbols it chooses from; give them")
+    if symbols is not None:
+        whole("symbols", symbols, least=2)
+        if mechanism not in ("krr", "hadamard"):
+            raise ValueError(f"symbols is for krr, and for the classes of hadamard, not for {mechanism}; leave it out")
+    return int(users) - int(fakes)

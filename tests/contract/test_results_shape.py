@@ -96,6 +96,7 @@ def pool():
 
 def learnt():
     yield "Plan", learner.plan(epsilon=1.0, users=1000)
+    yield "Central", ew.shuffled(1.0, users=1000, delta=1e-6)
     config = learner.LatticeConfig(box=(0, 1), m=4, classes=("<no>", "<yes>"), mechanism="krr", epsilon=3)
     names = np.where(ROWS[:, 0] > 0.5, "<yes>", "<no>")
     sums = learner.simulate(config, ROWS[:, :1], names, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""``epsworth convert``: mutual information <-> what an adversary can achieve <-> a comparable epsilon."""
+"""``epsworth convert``: mutual information <-> an adversary's success <-> epsilon; local <-> shuffled epsilon."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from epsworth.cli import options, show
-from epsworth.rounding import round_up, show_up
+from epsworth.cli import options, show, shuffling
+from epsworth.rounding import round_up, show_down, show_up
 
 
 def convert(
@@ -16,14 +16,47 @@ def convert(
     dp_epsilon: Annotated[str | None, typer.Option(help="Epsilon of the same average success at prior 1/2.")] = None,
     prior: Annotated[str, typer.Option(help="Success without the release.")] = "0.5",
     fpr: Annotated[str, typer.Option(help="False-positive rate for the bound on sure guesses.")] = "0.001",
+    shuffle: Annotated[
+        int | None, typer.Option(metavar="N", help="So many reports, one of everybody, pass a trusted shuffler.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="With --shuffle: of one report; the central one is found.")
+    ] = None,
+    central_epsilon: Annotated[
+        float | None, typer.Option(help="With --shuffle: of the shuffled batch; that of one report is found.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="With --shuffle: well below one over the reports.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="With --shuffle: any (default), krr, oue, ternary or hadamard.")
+    ] = None,
+    symbols: Annotated[int | None, typer.Option(help="With --shuffle: symbols of krr, or classes of hadamard.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="With --shuffle: everybody reports in so many batches; default: 1.")
+    ] = None,
+    fakes: Annotated[
+        int | None, typer.Option(help="With --shuffle: so many of the reports may be fakes; default: 0.")
+    ] = None,
     json: options.Json = None,
 ) -> None:
-    """Convert PAC budgets into adversaries' success."""
+    """Convert PAC budgets into adversaries' success, or a local epsilon into that of shuffled reports.
+
+    The first by --mi, --posterior or --dp-epsilon, the second by --shuffle.
+    """
+    options.check_outputs(json, None)
+    asked = shuffling.Asked(shuffle, epsilon, central_epsilon, delta, mechanism, symbols, rounds, fakes)
+    if asked.given:
+        if any(value is not None for value in (mi, posterior, dp_epsilon)):
+            raise ValueError("--shuffle stands alone; leave out --mi, --posterior and --dp-epsilon")
+        central = asked.central()
+        if not show.told(json, central.to_dict):
+            if central_epsilon is not None:
+                print(f"A local epsilon of {show_down(central.local_epsilon)} suffices for {central_epsilon:g}.")
+            shuffling.print_central(central)
+        return
     from epsworth.pac import DPEquivalent, conversion
 
-    options.check_outputs(json, None)
     if sum(value is not None for value in (mi, posterior, dp_epsilon)) != 1:
-        raise ValueError("give exactly one of --mi, --posterior and --dp-epsilon")
+        raise ValueError("give exactly one of --mi, --posterior, --dp-epsilon and --shuffle")
     blind = options.fraction("--prior", prior)
     if mi is not None:
         nats = options.fraction("--mi", mi)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from epsworth.cli import options, parsing, show
+from epsworth.cli import options, parsing, show, shuffling
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
 from epsworth.extras import needed
@@ -298,12 +298,22 @@ def plan(
     fakes: Annotated[
         str, typer.Option(help="How many of the users may be fakes, or which share of them, as in 100 or 0.001.")
     ] = "0",
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="Reports pass a shuffler: epsilon follows from --central-epsilon.")
+    ] = False,
+    central_epsilon: Annotated[
+        float | None, typer.Option(help="With --shuffled: for whoever sees only the shuffled batch.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="With --shuffled: of --central-epsilon, well below one over the users.")
+    ] = None,
     json: options.Json = None,
     report: options.Report = None,
 ) -> None:
     """Plan users, epsilon or margin: two are given.
 
     The third is found, for this power and for three usual ones.  All reports but --fakes are taken to be honest.
+    With --shuffled the users and a central epsilon are given; the epsilon of a report is found first, then the margin.
     """
     from epsworth.learner import plan as find
     from epsworth.learner.planning import plan_by_power
@@ -314,6 +324,9 @@ def plan(
         "epsilon": epsilon, "users": users, "margin": margin, "confidence": options.confidence_of(confidence) or 0.95,
         "mechanism": mechanism, "m": cells, "d": features, "mass": mass, "fakes": (allowed := _fakes(fakes)),
     }  # fmt: skip
+    central = None
+    if shuffled or central_epsilon is not None or delta is not None:
+        central = shuffling.planned_central(question, shuffled, central_epsilon, delta)
     found = find(power=power, **question)
     third = next(name for name in ("users", "epsilon", "margin") if question[name] is None)
     powers = {at: None if one is None else getattr(one, third) for at, one in plan_by_power(**question).items()}
@@ -321,10 +334,14 @@ def plan(
     by_power = [{"power": at, third: value} for at, value in powers.items()]
     document = found.to_dict() | {"question": asked, "by_power": by_power}
     write_document_page(report, document)
+    if central is not None:
+        document["central"] = central.to_dict()
     if not show.told(json, lambda: document):
         print(found)
         if any(value is not None for value in powers.values()):
             print(_by_power(third, powers))
+        if central is not None:
+            shuffling.print_central(central)
     if not found.feasible:
         raise typer.Exit(1)
 

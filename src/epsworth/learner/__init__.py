@@ -7,6 +7,7 @@
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
 ``door``          what becomes of a record, usable or not
+``amplification`` what reports are worth behind a shuffler
 ``assignment``    which row a user's report is about, by hash; ``rows``: mechanisms whose reports name one
 ``client``        `Client`: one user's report
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.documents import read_json
 from epsworth.files import reading, write_text
-from epsworth.guarantees import Pure
+from epsworth.guarantees import Central, Pure
 from epsworth.headers import shown_names
-from epsworth.learner import door
+from epsworth.learner import amplification, door
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.entries import Values, column_of, names_of
 from epsworth.learner.mechanism import Mechanism, Users
@@ -141,6 +141,42 @@ class LatticeConfig:
         """Return what so many reports of one user keep together."""
         kind = PureOfReporters if self.outside == "refuse" else Pure
         return kind(float_above(reports * self.budget), "record")
+
+    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
+        """Return what a batch of such reports keeps behind an anonymising shuffler: see `epsworth.shuffled`.
+
+        Parameters
+        ----------
+        users : int
+            Reports that arrived, one of everybody.
+        delta : float
+            Central, well below 1 / users.
+        fakes : int
+            How many of them may be fakes, or of people who tell what they sent.
+        smallest_row : int, optional
+            With ``rows="hash"``: how many reports the smallest row has, since ids tell rows.
+
+        Raises
+        ------
+        ValueError
+            With ``outside="refuse"``, where records decide who reports; and as `epsworth.shuffled` does.
+
+        Examples
+        --------
+        >>> from epsworth.learner import LatticeConfig
+        >>> config = LatticeConfig(box=(0, 1), m=8, mechanism="krr", epsilon=1)
+        >>> round(config.shuffled(users=10_000, delta=1e-6).epsilon, 4)
+        0.0186
+        """
+        if self.outside == "refuse":
+            raise ValueError(
+                "outside='refuse' lets the record decide whether it is reported, which a batch must not tell; "
+                "configure outside='clip' or 'zero'"
+            )
+        return amplification.shuffled_reports(
+            self.guarantee, amplification.law_of(self.kernel), rows=self.rows, users=users, delta=delta, fakes=fakes,
+            smallest_row=smallest_row,
+        )  # fmt: skip
 
     @cached_property
     def report_size(self) -> int:

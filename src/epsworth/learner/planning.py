@@ -16,7 +16,9 @@ from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import Risk
 from epsworth.documents import read_json
 from epsworth.files import reading
+from epsworth.guarantees import Central
 from epsworth.learner.aggregation import simulate
+from epsworth.learner.amplification import law_of, planned_epsilon
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.fakes import count_of, declared
@@ -201,6 +203,40 @@ def plan(
             found = n = _least_users(lambda n: reached(kernel, n, v), lambda: _out_of_reach(kernel, v, amount))
     e, v = (math.inf if value is None else value for value in (epsilon, margin))
     return Plan(e, n, v, confidence, found is not None, power, mechanism, count_of(amount, n))
+
+
+def central_of(
+    central_epsilon: float,
+    *,
+    users: int,
+    delta: float,
+    mechanism: str = "hadamard",
+    m: int | None = None,
+    d: int | None = None,
+    fakes: int | float | Fraction = 0,
+) -> Central:
+    """Return what reports behind a shuffler keep whose local epsilon is the largest that suffices.
+
+    That ``local_epsilon`` is rounded down to six digits, as it is printed; `plan` then finds the margin.
+
+    Parameters
+    ----------
+    central_epsilon, delta : float
+        What whoever sees only the shuffled batch may learn.
+    users : int
+        Reports that arrive; the shuffler holds back a smaller batch.
+    mechanism, m, d, fakes
+        As for `plan`; fakes hide nobody.
+
+    Examples
+    --------
+    >>> central = central_of(0.25, users=100_000, delta=1e-6)
+    >>> central.local_epsilon, central.epsilon <= 0.25
+    (5.35208, True)
+    """
+    law = law_of(_family(mechanism, m, d)(Fraction(1)))
+    count = count_of(declared(fakes), checked_users(users, "it is how many reports are expected"))
+    return planned_epsilon(central_epsilon, users=users, delta=delta, law=law, fakes=count)[1]
 
 
 def plan_by_power(**question: Any) -> dict[float, Plan | None]:

@@ -14,6 +14,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
+from epsworth.guarantees import Central, Pure
+from epsworth.learner.amplification import Law, shuffled_reports
 from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
 from epsworth.learner.config import Rows, checked_classes, plain_epsilon, shown
 from epsworth.learner.entries import Values
@@ -22,6 +24,7 @@ from epsworth.learner.tables.columns import Column, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
 from epsworth.mechanisms.rational import Exact, stated
 from epsworth.numerals import short
+from epsworth.rounding import float_above
 
 FORMAT = "epsworth-table-1"
 Prior = Literal["estimated", "balanced"]
@@ -134,6 +137,43 @@ class TableConfig:
         found.append(Share("tables", plan.tables + (0 if numbers else plan.quantiles)))
         found += [Share("weights", plan.weights)] if plan.weights else []
         return (*found, *([Share("validation", plan.validation)] if plan.validation else []))
+
+    def shuffled(
+        self, *, delta: float, users: int | None = None, fakes: int = 0, smallest_row: int | None = None
+    ) -> Central:
+        """Return what all rounds keep behind an anonymising shuffler: see `epsworth.shuffled`.
+
+        Claim: every round is a batch of its own, and everybody answers in one round, chosen without a look at the
+        record; so the promise of the smallest round holds for all of them together.
+
+        Parameters
+        ----------
+        delta : float
+            Central, well below one over the users of the smallest round.
+        users : int, optional
+            Reports of the smallest round that arrived; unless said, its share of ``config.users``, which the shuffler
+            must then wait for.
+        fakes, smallest_row : int
+            As for `LatticeConfig.shuffled`, of any round.
+
+        Raises
+        ------
+        ValueError
+            As for `LatticeConfig.shuffled`.
+
+        Examples
+        --------
+        >>> from epsworth.learner import Number, TableConfig
+        >>> config = TableConfig([Number("a", 0, 1), Number("b", 0, 1)], (0, 1), epsilon=1, users=100_000)
+        >>> found = config.shuffled(delta=1e-6)
+        >>> found.users == int(min(share for _, share in config.shares) * 100_000), found.bound
+        (True, 'any')
+        """
+        count = int(min(share for _, share in self.shares) * self.users) if users is None else users
+        return shuffled_reports(
+            Pure(float_above(self.budget), "record"), Law("any"), rows=self.rows, users=count, delta=delta, fakes=fakes,
+            smallest_row=smallest_row,
+        )  # fmt: skip
 
     @property
     def names(self) -> tuple[str, ...]:
