@@ -10,7 +10,7 @@ import joblib
 import numpy as np
 import pytest
 
-from epsworth.pac.adapters.adapter import FunctionMechanism
+from epsworth.pac.mechanism import FunctionMechanism
 from epsworth.pac.simulation import Experiment, simulate
 from epsworth.pac.stopping import relative_error, variances_settled
 from epsworth.pac.subsets import subset

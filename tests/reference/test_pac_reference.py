@@ -15,12 +15,12 @@ from scipy.stats import norm
 from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import allocation
-from epsworth.pac.alignment import matching
 from epsworth.pac.calibration import Plan, Shape, frame_of
 from epsworth.pac.certificate import bernstein_upper, certified_mi
 from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
 from epsworth.pac.ledger import updated
+from epsworth.pac.unsupervised import matching
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications
 

@@ -82,8 +82,8 @@ def privatize(
     """Release an algorithm's output with noise for a budget."""
     from epsworth.headers import looks_like_header
     from epsworth.pac import PACPrivatizer
+    from epsworth.pac.adapters import named
     from epsworth.pac.coordinates import by_columns
-    from epsworth.pac.named import named
     from epsworth.pac.noise_told import noise_told
 
     _check_output(output, algorithm)

@@ -16,8 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from epsworth.pac.adapters import Mechanism
-    from epsworth.pac.alignment import procrustes
+    from epsworth.pac.mechanism import Mechanism
     from epsworth.pac.allocation import allocate
     from epsworth.pac.attacks import Attack, lira, pool_test
     from epsworth.pac.budget_search import FoundBudget
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from epsworth.pac.privatizer import PACPrivatizer
     from epsworth.pac.released import Release
     from epsworth.pac.responder import Responder, ResponseServer
+    from epsworth.pac.unsupervised import procrustes
     from epsworth.pac.utility import Utility
     from epsworth.pac.world_models import WorldModels
 
 _HOMES = {
-    "adapters": ["Mechanism"],
-    "alignment": ["procrustes"],
-    "allocation": ["allocate"],
     "attacks": ["Attack", "lira", "pool_test"],
     "budget_search": ["FoundBudget"],
     "budgets": ["MI", "DPEquivalent", "Posterior", "RecordPosterior"],
@@ -43,9 +40,12 @@ _HOMES = {
     "exposure": ["Exposure"],
     "forest": ["FixedForest"],
     "ledger": ["Ledger"],
+    "mechanism": ["Mechanism"],
+    "allocation": ["allocate"],
     "privatizer": ["PACPrivatizer"],
     "released": ["Release"],
     "responder": ["Responder", "ResponseServer"],
+    "unsupervised": ["procrustes"],
     "utility": ["Utility"],
     "world_models": ["WorldModels"],
 }

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import Labels, Mechanism, as_numbers
+from epsworth.pac.mechanism import Labels, Mechanism, as_numbers
 from epsworth.pac.worlds import Bytes, Sampler
 from epsworth.records import Indices
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.extras import needed
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.pac.adapters.adapter import Labels, check_masked
+from epsworth.pac.mechanism import Labels, check_masked
 from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
 from epsworth.values import label_array

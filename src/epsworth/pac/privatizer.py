@@ -16,7 +16,6 @@ from epsworth.arrays import Bools, Floats, generator
 from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
 from epsworth.pac.adapters import prepared
-from epsworth.pac.adapters.adapter import Labels, Mechanism, Prepare
 from epsworth.pac.budget_search import FoundBudget, least_budget
 from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, nats_of
 from epsworth.pac.calibration import LARGEST, Basis, Noise, Plan, calibrate
@@ -24,6 +23,7 @@ from epsworth.pac.exposure import Exposure, expose, rows_of
 from epsworth.pac.frames import copied, kind_of, numbers_of
 from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger, Tally
+from epsworth.pac.mechanism import Labels, Mechanism, Prepare
 from epsworth.pac.modes import Apart, Exact, Sampled, calibrated, listed, shape_of
 from epsworth.pac.pool import check_finite, check_pool, checked_columns
 from epsworth.pac.released import Release

@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats
 from epsworth.numerals import as_float, short
-from epsworth.pac.adapters.adapter import check_masked
 from epsworth.pac.alone import Alone
 from epsworth.pac.beliefs import MOST, Beliefs, Records, Votes
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
 from epsworth.pac.description import fitted_mark, mark
 from epsworth.pac.journal import Entry, Journal
+from epsworth.pac.mechanism import check_masked
 from epsworth.pac.responses import LEAST, ONE, SLACK, Channel, channel_of, checked_fallback, checked_nats, weaker
 from epsworth.rounding import UNIT, float_above, show_up
 from epsworth.values import label_array

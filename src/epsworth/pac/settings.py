@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import Prepare, as_numbers
 from epsworth.pac.budgets import Budget, RecordPosterior, as_budget
 from epsworth.pac.calibration import Basis, Noise, check_choices, check_nats
 from epsworth.pac.description import mark
+from epsworth.pac.mechanism import Prepare, as_numbers
 from epsworth.pac.stopping import Stop
 from epsworth.pac.worlds import SecretSeed, Seed
 from epsworth.parallel import check_n_jobs

@@ -19,9 +19,9 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.files import check_writable, replacing
-from epsworth.pac.adapters.adapter import Labels, Mechanism, as_numbers
 from epsworth.pac.description import described
 from epsworth.pac.frames import rows_of, told_of
+from epsworth.pac.mechanism import Labels, Mechanism, as_numbers
 from epsworth.pac.moments import Moments, Whole, listed_sums, outputs_of, together
 from epsworth.pac.worlds import OF_THIS_PROCESS, Sampler, SecretSeed, Seed
 from epsworth.parallel import Idle, batches_of, in_order

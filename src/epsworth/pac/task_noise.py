@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.allocation import allocate, spending
 from epsworth.pac.calibration import Frame
+from epsworth.pac.mechanism import as_numbers
 from epsworth.pac.simulation import Experiment
 
 ROUNDS, DRAWS = 4, 4000

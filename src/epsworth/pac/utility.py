@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats, generator
-from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
 from epsworth.pac.calibration import Basis, Noise, Plan, check_choices
+from epsworth.pac.mechanism import as_numbers
 from epsworth.pac.modes import Calibrated, plan_of
 from epsworth.records import Indices
 from epsworth.results import Result

@@ -18,7 +18,7 @@ from epsworth.arrays import Bools, as_floats
 from epsworth.classifiers.model_files import load_model
 from epsworth.files import check_name, file_named, reading, replacing
 from epsworth.numerals import short, whole
-from epsworth.pac.adapters.adapter import fixed
+from epsworth.pac.mechanism import fixed
 from epsworth.pac.pool import check_finite, check_pool, checked_columns, checked_labels
 from epsworth.pac.worlds import Sampler, SecretSeed, Seed
 from epsworth.parallel import in_order
