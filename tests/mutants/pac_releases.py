@@ -44,7 +44,7 @@ def chances_rounded_down(original):
 
 
 @mutant(
-    "epsworth.pac.lattice.NODES",
+    "epsworth.pac.allocation.NODES",
     claim="noise for release is an integer table of the rounded Gaussian",
     test=f"{NOISE}::test_the_table_is_the_rounded_gaussian",
 )
@@ -102,7 +102,7 @@ def answers_charged_to_nearest(original):
 
 
 @mutant(
-    "epsworth.pac.beliefs.Beliefs.update",
+    "epsworth.pac.responses.Beliefs.update",
     claim="all transcripts of a server together tell no more than was charged",
     test=f"{RESPONDER}::test_all_transcripts_together_keep_every_promise",
 )
@@ -114,7 +114,7 @@ def beliefs_learn_half(original):
 
 
 @mutant(
-    "epsworth.pac.responder.ResponseServer._planned",
+    "epsworth.pac.server.ResponseServer._planned",
     claim="a server's total is never exceeded; once it is reached all answers are free",
     test=f"{RESPONDER}::test_a_total_that_is_spent_leaves_free_answers_for_ever",
 )
@@ -130,7 +130,7 @@ def one_answer_beyond_the_total(original):
 
 
 @mutant(
-    "epsworth.pac.beliefs.Records.allowed",
+    "epsworth.pac.responses.Records.allowed",
     claim="no answer of a server leaves a membership's chance outside the promised limits",
     test=f"{RESPONSES}::test_tiny_beliefs_count_where_an_answer_would_leave_only_them",
 )
@@ -139,7 +139,7 @@ def answers_beyond_the_limits(original):
 
 
 @mutant(
-    "epsworth.pac.responder.ResponseServer.probabilities",
+    "epsworth.pac.server.ResponseServer.probabilities",
     claim="a server shows no draw that is not on the disk yet",
     test=f"{JOURNAL}::test_nothing_is_shown_that_is_not_on_the_disk",
 )
@@ -157,7 +157,7 @@ def any_head_is_the_known_one(original):
 
 
 @mutant(
-    "epsworth.pac.alone.Alone.at_home",
+    "epsworth.pac.ledger.Alone.at_home",
     claim="a server's total is not spent again from an older journal, nor by a forked process",
     test=f"{RESPONDER}::test_a_forked_process_cannot_answer_nor_take_the_lock_away",
 )
@@ -166,7 +166,7 @@ def every_process_is_home(original):
 
 
 @mutant(
-    "epsworth.pac.settings.Settings.check_unchanged",
+    "epsworth.pac.modes.Settings.check_unchanged",
     claim="no setting that was changed since a fit promises anything",
     test="tests/pac/test_privatizer.py::test_settings_changed_after_the_fit_promise_nothing",
 )
@@ -189,7 +189,7 @@ def sub_samples_follow_the_seed(original):
 
 
 @mutant(
-    "epsworth.pac.budget_search.lower_limit",
+    "epsworth.pac.utility.lower_limit",
     claim="a score that a budget is said to reach is reached, with the confidence stated",
     test=f"{FIND}::test_what_is_said_to_be_reached_is_reached_with_the_confidence_stated",
 )

@@ -16,6 +16,8 @@ from epsworth.bounds import Risk
 from epsworth.pac import allocate, dp_posterior, generalised_prior, posterior, procrustes, tpr_bound
 from epsworth.pac.allocation import (
     RULES,
+    STEPS,
+    RoundedGaussian,
     gaussian_bound,
     individual_allocation,
     individual_bound,
@@ -25,7 +27,6 @@ from epsworth.pac.allocation import (
 from epsworth.pac.calibration import MOST_NATS, Shape, calibrate, frame_of
 from epsworth.pac.certificate import certified_mi, certify
 from epsworth.pac.exposure import expose
-from epsworth.pac.lattice import STEPS, RoundedGaussian
 
 variances = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=8)
 budgets = st.floats(1e-3, 8)

@@ -12,11 +12,10 @@ import pytest
 
 from epsworth.bounds import Risk
 from epsworth.pac import allocation, certificate, conversion, exposure
-from epsworth.pac.allocation import RULES, allocate, gaussian_bound, individual_bound
+from epsworth.pac.allocation import RULES, STEPS, allocate, gaussian_bound, individual_bound
 from epsworth.pac.calibration import Shape, calibrate, spread_of
 from epsworth.pac.certificate import bernstein_upper, certified_mi, certify
 from epsworth.pac.exposure import blur_of, posterior_weights, tpr_limit
-from epsworth.pac.lattice import STEPS
 
 FEW = [40, pytest.param(20_000, marks=pytest.mark.slow)]
 

@@ -13,7 +13,7 @@ from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.exposure import FPR, expose, tpr_limit
-from epsworth.pac.record_budgets import mutual_neighbours, sure_allowed
+from epsworth.pac.records import mutual_neighbours, sure_allowed
 from epsworth.pac.worlds import near_groups
 
 POOL = np.random.default_rng(0).normal(size=(24, 2))

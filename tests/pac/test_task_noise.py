@@ -14,11 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
-from epsworth.pac import task_noise as module
+from epsworth.pac import calibration as module
 from epsworth.pac.allocation import allocate, gaussian_bound, spending
-from epsworth.pac.calibration import Shape, calibrate, frame_of
+from epsworth.pac.calibration import Shape, Task, calibrate, costs, frame_of
 from epsworth.pac.certificate import certify
-from epsworth.pac.task_noise import Task, costs
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)
 

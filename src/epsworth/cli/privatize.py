@@ -83,8 +83,7 @@ def privatize(
     from epsworth.headers import looks_like_header
     from epsworth.pac import PACPrivatizer
     from epsworth.pac.adapters import named
-    from epsworth.pac.coordinates import by_columns
-    from epsworth.pac.noise_told import noise_told
+    from epsworth.pac.release import by_columns, noise_told
 
     _check_output(output, algorithm)
     options.check_outputs(json, None, checkpoint)

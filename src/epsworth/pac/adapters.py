@@ -1,6 +1,6 @@
-"""Algorithms that can be privatized: one table line each, by the name of the estimator's class.
+"""Algorithms that can be privatized: by the class of an estimator, and by name.
 
-Algorithms by name, for the command line: one table line each.
+Each has one line in `ADAPTERS`; those that the command line knows by name, one in `_factories`.
 """
 
 from __future__ import annotations

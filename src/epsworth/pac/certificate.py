@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
+from epsworth.pac.allocation import MOST_STEPS, STEPS
 from epsworth.pac.calibration import Plan, Shape, calibrate
-from epsworth.pac.lattice import MOST_STEPS, STEPS
 from epsworth.rounding import float_below, up
 
 HEADROOM = 1.25  # on the largest squared distance seen in the pilot; the clip bites in well under 1 % of trials

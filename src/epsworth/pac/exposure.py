@@ -1,4 +1,4 @@
-"""What a release from a finite list of worlds really gives away: per record and in all, by Monte Carlo.
+"""Exposure of single records to the best attack, by Monte Carlo.
 
 The release is a draw from a Gaussian mixture whose components are known, so the best possible attack on any record
 is Bayes' rule.  Nothing here can be seeded into a release: draws are for analysis.

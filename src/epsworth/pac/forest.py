@@ -1,6 +1,6 @@
-"""A forest whose structure is fixed before it sees data, so that its thresholds can be compared between worlds.
+"""A forest of fixed structure, whose thresholds can be compared between worlds.
 
-The fixed forest: thresholds *and* leaf masses leave, so both are noised (the published code leaves labels bare).
+Thresholds *and* leaf masses leave, so that both are noised (the published code leaves labels bare).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Linear models: coefficients and intercepts, without what changes no answer."""
+"""Linear models: coefficients and intercepts, in canonical form."""
 
 from __future__ import annotations
 

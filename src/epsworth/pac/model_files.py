@@ -23,7 +23,7 @@ from epsworth.values import label_array
 
 if TYPE_CHECKING:
     from epsworth.pac.mechanism import Mechanism
-    from epsworth.pac.released import Release
+    from epsworth.pac.release import Release
 
 ENDINGS = (".skops", ".npz")
 KIND = "epsworth: a PAC-private release, 1"

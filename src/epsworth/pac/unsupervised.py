@@ -1,8 +1,7 @@
-"""Canonical forms: differences between worlds that mean nothing are taken away before noise is measured.
+"""K-Means and PCA in canonical form.
 
-K-Means: the centroids, started from the pool's and matched to them one to one.
-
-PCA: the principal axes, rotated among themselves to lie nearest to the pool's.
+Differences between worlds that mean nothing are taken away before noise is measured: centroids start at the pool's and
+are matched to them one to one, axes are rotated among themselves to lie nearest to the pool's.
 """
 
 from __future__ import annotations

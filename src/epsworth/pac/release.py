@@ -1,17 +1,144 @@
-"""What is said with every release: the promise, how sure it is, and what it does not cover."""
+"""Releases and their reports: the noisy vector, the promise, its limits."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from epsworth.pac.calibration import Plan
+import numpy as np
+from numpy.typing import ArrayLike
+
+from epsworth.arrays import Floats
+from epsworth.pac.calibration import LEAST_NATS, MOST_NATS, Plan
 from epsworth.pac.conversion import budget, posterior, tpr_bound
-from epsworth.pac.modes import Apart, Calibrated, Exact, Sampled
-from epsworth.pac.settings import Settings
+from epsworth.pac.modes import Apart, Calibrated, Exact, Sampled, Settings, plan_of
 from epsworth.pac.worlds import SecretSeed
+from epsworth.results import Result
 from epsworth.rounding import round_up, show_up
+
+if TYPE_CHECKING:
+    from epsworth.pac.privatizer import PACPrivatizer
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Result):
+    """One noisy release: what may leave the building.
+
+    Attributes
+    ----------
+    vector : ndarray, shape ``(d,)``
+        The noisy numbers.
+    names : tuple of str
+        What they are.
+    estimator_ : object
+        Rebuilt from ``vector`` and pool quantities only (the vector itself for a function).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.pac import MI, PACPrivatizer
+    >>> X = np.random.default_rng(0).random((40, 2))
+    >>> release = PACPrivatizer(lambda rows: rows.mean(axis=0), MI(0.1), worlds=64).fit(X).release()
+    >>> release.vector.shape, release.names
+    ((2,), ('output[0]', 'output[1]'))
+    >>> release.report()["mode"], release.report()["mi_nats"] <= 0.1
+    ('exact', True)
+    """
+
+    vector: Floats
+    names: tuple[str, ...]
+    estimator_: Any
+    _report: dict[str, Any] = field(repr=False)
+
+    def report(self) -> dict[str, Any]:
+        """Return the promise, its soundness and its limits, as JSON-able values."""
+        return deepcopy(self._report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the noisy numbers by name, and the report."""
+        return {"release": dict(zip(self.names, self.vector.tolist(), strict=True)), "report": self.report()}
+
+    def save_model(
+        self, path: str | Path, *, names: Sequence[str] | None = None, ranges: ArrayLike | None = None
+    ) -> None:  # fmt: skip
+        """Write ``estimator_`` to a file without code in it, which ``epsworth predict`` and ``epsworth utility`` take.
+
+        Parameters
+        ----------
+        path : str or Path
+            ``.skops``: for `epsworth.load_model`, too.  ``.npz``: arrays alone, and the report.
+        names : sequence of str, optional
+            Of the pool's columns, by which those of a table are found.
+        ranges : array_like of shape ``(columns, 2)``, optional
+            Public ends of the columns that the pool was scaled to [0, 1] by: the file's model takes natural units.
+
+        Raises
+        ------
+        ValueError
+            For another ending, and for releases that are no model.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from sklearn.linear_model import RidgeClassifier
+        >>> from epsworth import load_model
+        >>> from epsworth.pac import MI, PACPrivatizer
+        >>> X = np.random.default_rng(0).random((40, 2)); y = X[:, 0] > 0.5
+        >>> release = PACPrivatizer(RidgeClassifier(), MI(1), worlds=64).fit(X, y).release()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release.save_model(Path(folder, "model.skops"), names=["age", "size"])
+        ...     model = load_model(Path(folder, "model.skops"))
+        >>> bool((model.coef_ == release.estimator_.coef_).all()), model.feature_names_in_.tolist()
+        (True, ['age', 'size'])
+        """
+        from epsworth.pac.model_files import save_model
+
+        save_model(self, path, names, ranges)
+
+    def __str__(self) -> str:
+        told = self._report
+        return (
+            f"{len(self.vector)} noisy numbers of {told['algorithm']}: {show_up(told['mi_nats'])} nats; membership is "
+            f"inferred with {show_up(100 * told['posterior_of_membership'], 4)} % at most ({told['soundness']})"
+        )
+
+
+_OF_A_COLUMN = re.compile(r"(mean|centroid|component|coef)\[(?:(\d+), )?(\d+)\]")  # the last place is a column's
+
+
+def by_columns(names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of an algorithm's released numbers, with columns in place of their positions.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As the mechanism of a named algorithm gives them.
+    columns : sequence of str
+        Columns of the pool, in their order.
+
+    Examples
+    --------
+    >>> by_columns(["centroid[2, 1]", "mean[0]", "intercept[0]"], ["age", "bmi"])
+    ('centroid[2, bmi]', 'mean[age]', 'intercept[0]')
+    """
+
+    def named(name: str) -> str:
+        found = _OF_A_COLUMN.fullmatch(name)
+        if found is None:
+            return name
+        what, row, place = found.groups()
+        column = columns[int(place)]
+        return f"{what}[{column}]" if row is None else f"{what}[{row}, {column}]"
+
+    return tuple(map(named, names))
+
 
 LIMITS = (
     "The secret is which part of the pool was used. Being in the pool at all is not protected: noise scale, reference "
@@ -161,3 +288,51 @@ def _caught(told: float, share: float) -> float:
 
 def _up(value: float) -> float:
     return round_up(value, 6)
+
+
+FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)  # of the budget, whose noise is told, too
+
+
+def noise_told(privatizer: PACPrivatizer, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return standard deviations of the noise and of the worlds by released number, and the noise of other budgets.
+
+    Numbers are called by ``names``, by default the mechanism's own.  All of it is a function of the plan, or of plans
+    for other budgets: of the pool, not of the secret sub-sample.  Other budgets are told in mode "exact" for budgets in
+    nats and rules: elsewhere each would need a certificate, or thousands of simulated releases, of its own.
+    """
+    plan = privatizer.plan_
+    noise, spread = per_number(plan, plan.noise), per_number(plan, plan.variances)
+    numbers = [
+        {"name": name, "sd": sd, "sd_of_worlds": own}
+        for name, sd, own in zip(names or privatizer.mechanism_.names, noise.tolist(), spread.tolist(), strict=True)
+    ]
+    found: dict[str, Any] = {"numbers": numbers}
+    asked = Settings.of(privatizer)
+    if asked.mode == "exact" and asked.of_records is None and asked.noise != "task" and plan.mi > 0:
+        found["by_budget"] = [_other(privatizer, asked, plan.mi * factor) for factor in FACTORS
+                              if LEAST_NATS <= plan.mi * factor <= MOST_NATS]  # fmt: skip
+    return found
+
+
+def _other(privatizer: PACPrivatizer, asked: Settings, mi: float) -> dict[str, float]:
+    plan = plan_of(asked, privatizer.calibrated_.experiment, privatizer.trials_, mi)
+    sd = float(np.sqrt(np.mean(per_number(plan, plan.noise) ** 2)))
+    return {"nats": mi, "posterior_of_membership": posterior(mi, privatizer.calibrated_.record_prior), "sd": sd}
+
+
+def per_number(plan: Plan, variances: Floats) -> Floats:
+    """Return standard deviations of the released numbers, from variances in each direction of a plan's frame.
+
+    Examples
+    --------
+    >>> from epsworth.pac.calibration import Frame
+    >>> frame = Frame(np.zeros(2), np.array([[0.6, 0.8]]))
+    >>> per_number(Plan(frame, np.ones(1), np.ones(1), 5.0, 0.1), np.array([25.0])).tolist()
+    [3.0, 4.0]
+    """
+    frame, found = plan.frame, np.zeros(len(plan.frame.centre))
+    if frame.axes.ndim == 1:
+        found[frame.axes] = variances
+    else:
+        found = (frame.axes**2 * variances[:, None]).sum(axis=0)
+    return np.asarray(np.sqrt(found) / frame.units)

@@ -13,11 +13,10 @@ from scipy.special import ndtr, ndtri
 
 from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Risk
-from epsworth.pac.allocation import individual_allocation, individual_bound
+from epsworth.pac.allocation import STEPS, individual_allocation, individual_bound
 from epsworth.pac.calibration import LEAST_NATS, Plan, Shape, calibrate, enough, frame_of, scaled, spread_of, unscaled
 from epsworth.pac.conversion import budget, posterior
 from epsworth.pac.exposure import FPR, Exposure, expose, tpr_limit
-from epsworth.pac.lattice import STEPS
 from epsworth.records import Indices
 
 LOOKS = 10
