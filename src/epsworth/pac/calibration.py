@@ -108,8 +108,8 @@ class Plan:
         Standard deviation of the noise in steps, the same in all directions.
     mi : float
         Promised (or, in the estimated mode, estimated) mutual information in nats.
-    clip : float or None
-        Distance from the centre, in units of 2048 grid steps, to which outputs are pulled in.
+    clip : ndarray, shape ``(r,)``, optional
+        Outputs are pulled in, towards the centre, to the ellipsoid sum (clip_k position_k / 2048)^2 <= 1.
     """
 
     frame: Frame
@@ -117,7 +117,7 @@ class Plan:
     spread: Floats
     ratio: float
     mi: float
-    clip: float | None = None
+    clip: Floats | None = None
 
     @property
     def noise(self) -> Floats:
@@ -136,8 +136,8 @@ class Plan:
             away = self.frame.coordinates(vectors) / self.step
         at = np.clip(np.nan_to_num(away, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST), -FARTHEST, FARTHEST)
         if self.clip is not None:
-            length = np.linalg.norm(at, axis=-1, keepdims=True) / STEPS
-            at = at * np.minimum(1.0, self.clip / np.maximum(length, 1e-300))
+            length = np.linalg.norm(at * self.clip, axis=-1, keepdims=True) / STEPS
+            at = at * (1 / np.maximum(length, 1.0))
         # 2**52 steps: beyond lie only worlds that a ledger has all but ruled out, or what a clip pulls in
         return np.asarray(np.rint(at), dtype=np.int64)
 

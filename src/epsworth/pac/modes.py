@@ -30,7 +30,7 @@ from epsworth.pac.calibration import (
     check_nats,
     task_of,
 )
-from epsworth.pac.certificate import Certificate, certify
+from epsworth.pac.certificate import PILOT, Certificate, certify
 from epsworth.pac.description import mark
 from epsworth.pac.exposure import MOST_WORK, Exposure, standing_out
 from epsworth.pac.mechanism import Prepare, as_numbers
@@ -343,7 +343,7 @@ def shape_of(
     """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
     rule, basis, (count, numbers) = rule or asked.noise, basis or asked.basis, trials.outputs.shape
     if basis == "auto" and asked.mode != "exact":
-        pilot = count // (3 if asked.mode == "certified" else 1)
+        pilot = count // (PILOT if asked.mode == "certified" else 1)
         basis = "svd" if pilot >= TRIALS_PER_DIRECTION * numbers else "diag"
     weights = checked_weights(asked.weights, numbers)
     if rule == "task":
@@ -373,11 +373,10 @@ def certificate_of(
     rule: Noise | None = None,
     basis: Basis | None = None,
 ) -> Certificate:
-    """Certify a plan: a third of the trials is the pilot, the others are compared in pairs."""
+    """Certify a plan: the first fifth of the trials is the pilot, all others are bet on."""
     outputs, risk = trials.outputs, Risk.of(asked.confidence)
-    third = len(outputs) // 3
-    pilot, left, right = outputs[: -2 * third], outputs[-2 * third : -third], outputs[-third:]
-    found = certify(pilot, left, right, mi, shape_of(asked, experiment, trials, rule, basis), risk)
+    pilot = max(2, len(outputs) // PILOT)
+    found = certify(outputs[:pilot], outputs[pilot:], mi, shape_of(asked, experiment, trials, rule, basis), risk)
     if found.spent > risk.total:
         raise Overspent(f"the certificate spent {found.spent} of a risk of {risk.total}; nothing is released")
     return found

@@ -264,7 +264,7 @@ def _of_mode(fitted: Calibrated, told: float) -> dict[str, Any]:
             }
     elif isinstance(fitted, Sampled) and (certificate := fitted.certificate) is not None:
         found |= {
-            "certified_on_pairs": certificate.pairs,
+            "certified_on_worlds": certificate.worlds,
             "mi_whatever_the_worlds_were": _up(certificate.unconditional),
             "zcdp_for_replacing_the_subset": _up(certificate.zcdp),
             "clip": "outputs farther from the centre than any pilot world (by 1.12) are pulled in",
