@@ -8,6 +8,7 @@ import numpy as np
 from planting import mutant
 
 NOISE = "tests/pac/test_noise.py"
+CERTIFICATE = "tests/pac/test_certificate.py"
 ROUNDED = "tests/pac/test_pac_rounding.py"
 RESPONSES = "tests/pac/test_responses.py"
 RESPONDER = "tests/pac/test_responder.py"
@@ -53,16 +54,21 @@ def cells_of_half_the_width(original):
 
 
 @mutant(
-    "epsworth.pac.certificate.bernstein_upper",
+    "epsworth.pac.certificate.betting_upper",
     claim="a certificate holds with the confidence asked for, over the simulation",
-    test=f"{NOISE}::test_the_certificate_holds_over_repetitions",
+    test=f"{CERTIFICATE}::test_limits_of_means_hold_as_often_as_promised",
 )
 def means_taken_for_their_limits(original):
-    def bernstein_upper(mean, variance, count, width, risk):
-        original(mean, variance, count, width, risk)
-        return np.asarray(mean, dtype=float)
+    return lambda values, width, miss: float(np.mean(values))
 
-    return bernstein_upper
+
+@mutant(
+    "epsworth.pac.certificate.Tangent.mi",
+    claim="a certificate holds with the confidence asked for, over the simulation",
+    test=f"{CERTIFICATE}::test_the_certificate_holds_over_repetitions",
+)
+def information_of_half_the_moment(original):
+    return lambda self, moment, factor=1.0: original(self, 0.5 * moment, factor)
 
 
 @mutant(

@@ -16,7 +16,7 @@ from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import allocation
 from epsworth.pac.calibration import Plan, Shape, frame_of
-from epsworth.pac.certificate import bernstein_upper, certified_mi
+from epsworth.pac.certificate import Tangent, bernstein_upper, betting_upper
 from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
 from epsworth.pac.ledger import updated
@@ -24,7 +24,11 @@ from epsworth.pac.unsupervised import matching
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications
 
-REFERENCE = json.loads((Path(__file__).parent / "pac.json").read_text())
+REFERENCE = {
+    name: found
+    for file in ("pac.json", "pac_certificates.json")
+    for name, found in json.loads((Path(__file__).parent / file).read_text()).items()
+}
 RELATIVE = 1e-9
 
 
@@ -201,12 +205,25 @@ def test_certificate(case):
     t = np.array(case["t"])
     upper = bernstein_upper(t.mean(), t.var(ddof=1), len(t), case["bound"], Risk(case["gamma"]))
     assert float(upper) == close(case["U"])
-    assert certified_mi(float(upper), case["d"]) == close(case["mi_certificate"])
+    assert Tangent(np.zeros(case["d"])).mi(float(upper)) == close(case["mi_certificate"])
+
+
+@cases("betting_upper")
+def test_a_mean_that_was_bet_on(case):
+    assert betting_upper(case["values"], case["width"], case["miss"]) == close(case["upper"])
+
+
+@cases("tangent_factor")
+def test_noise_by_the_tangent(case):
+    tangent = Tangent.of(np.array(case["pilot_ratios"]), case["beta"])
+    assert tangent.ratios.any() == (case["plain_factor_if_unweighted"] is None)
+    factor = tangent.enough(case["moment_limit"], case["beta"])
+    assert factor == pytest.approx(max(1.0, case["factor"] or case["plain_factor_if_unweighted"]), rel=1e-10)
 
 
 @cases("unconditional")
 def test_unconditional_bound_of_a_clipped_output(case):
-    assert certified_mi(case["R2"] / 2, case["d"]) == close(case["mi"])
+    assert Tangent(np.zeros(case["d"])).mi(case["R2"] / 2) == close(case["mi"])
 
 
 def mixture_mi(outputs, step):
