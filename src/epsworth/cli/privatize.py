@@ -43,7 +43,7 @@ def privatize(
     posterior: Annotated[str | None, typer.Option(help="Budget: membership success, from 1/2.")] = None,
     record_posterior: Annotated[str | None, typer.Option(help="Budget: success for every single record.")] = None,
     joint: Annotated[
-        str | None, typer.Option(help="With --record-posterior: nats that the release may tell in all; default 1.")
+        str | None, typer.Option(help="With --record-posterior: nats that the release may tell in all; default 1/2.")
     ] = None,
     near: Annotated[
         str | None,
@@ -199,7 +199,9 @@ def _budget(
         budget: Budget = kinds[name](value)
         return budget
     near_by = None if near is None else options.fraction("--near", near)
-    return RecordPosterior(value, joint=MI(options.fraction("--joint", "1" if joint is None else joint)), near=near_by)
+    return RecordPosterior(
+        value, joint=MI(options.fraction("--joint", "1/2" if joint is None else joint)), near=near_by
+    )
 
 
 def _pool(

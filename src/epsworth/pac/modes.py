@@ -32,9 +32,9 @@ from epsworth.pac.calibration import (
 )
 from epsworth.pac.certificate import PILOT, Certificate, certify
 from epsworth.pac.description import mark
-from epsworth.pac.exposure import MOST_WORK, Exposure, standing_out
+from epsworth.pac.exposure import MOST_WORK, standing_out
 from epsworth.pac.mechanism import Prepare, as_numbers
-from epsworth.pac.records import mutual_neighbours, plan_for_records, plan_from_exchanges
+from epsworth.pac.records import Events, RecordLimits, nearest_groups, plan_for_records, plan_from_exchanges
 from epsworth.pac.simulation import Experiment, Stop, Trials
 from epsworth.pac.worlds import Listed, SecretSeed, Seed, analysis_rng
 from epsworth.parallel import check_n_jobs
@@ -216,13 +216,12 @@ class Exact(Calibrated):
     ----------
     world_prior : float
         Blind success at naming the world.
-    exposure, pairs : Exposure or None, int
-        For a budget of single records: how exposed they are, and how many pairs of nearest rows were looked at.
+    exposure : RecordLimits or None
+        For a budget of single records: how exposed they are.
     """
 
     world_prior: float
-    exposure: Exposure | None
-    pairs: int
+    exposure: RecordLimits | None
     confidence = 1.0
     certificate = None
 
@@ -293,10 +292,12 @@ class Apart:
         )
 
 
-def calibrated(asked: Settings, experiment: Experiment, trials: Trials) -> Exact | Sampled:
-    """Return what the mode makes of the trials."""
+def calibrated(
+    asked: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None] = lambda: None
+) -> Exact | Sampled:  # fmt: skip
+    """Return what the mode makes of the trials; ``tick`` is called now and then while records are attacked."""
     if asked.mode == "exact":
-        return _exact(asked, experiment, trials)
+        return _exact(asked, experiment, trials, tick)
     shares, budget = experiment.sampler.inclusion, asked.of_records
     prior = float(np.maximum(shares, 1 - shares).max())
     certificate = certificate_of(asked, experiment, trials, asked.budget.mi) if asked.mode == "certified" else None  # type: ignore[union-attr]  # no RecordPosterior
@@ -312,18 +313,17 @@ def calibrated(asked: Settings, experiment: Experiment, trials: Trials) -> Exact
     return Sampled(asked, experiment, trials, plan, ends, prior, certificate)
 
 
-def _exact(asked: Settings, experiment: Experiment, trials: Trials) -> Exact:
-    units, budget = listed_units(experiment, trials), asked.of_records
-    exposure, pairs = None, 0
+def _exact(asked: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None]) -> Exact:
+    units, budget, exposure = listed_units(experiment, trials), asked.of_records, None
     if budget is None:
         plan = plan_of(asked, experiment, trials, asked.budget.mi)  # type: ignore[union-attr]
     else:
-        members = listed(experiment, trials)
-        near, rng = mutual_neighbours(experiment.X), analysis_rng(experiment.sampler.seed)
-        shape, pairs = shape_of(asked, experiment, trials), len(near)
-        plan, exposure = plan_for_records(trials.outputs, members, budget.q, budget.joint.mi, shape, rng, near)
+        sampler = experiment.sampler
+        events = Events.of(np.hstack(list(units.blocks())), nearest_groups(experiment.X, sampler.units))
+        shape, rng = shape_of(asked, experiment, trials), analysis_rng(sampler.seed)
+        plan, exposure = plan_for_records(trials.outputs, events, budget, shape, rng, tick)
     ends, named = (float(units.shares.min()), float(units.shares.max())), units.multiplicity / len(units)
-    return Exact(asked, experiment, trials, plan, ends, units.prior, named, exposure, pairs)
+    return Exact(asked, experiment, trials, plan, ends, units.prior, named, exposure)
 
 
 def listed(experiment: Experiment, trials: Trials) -> Bools:

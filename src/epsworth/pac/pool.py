@@ -20,6 +20,7 @@ from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
 from epsworth.values import label_array, number, numbers
 
+FEW_ROWS = 8  # that near may make one unit of, whatever the size of the pool
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
 
@@ -76,7 +77,8 @@ def check_pool(
     Raises
     ------
     ValueError
-        For labels that do not fit, and for a class that cannot be in every world and out of every world.
+        For labels that do not fit, for a class that cannot be in every world and out of every world, and for a ``near``
+        by which rows chain together to more than a hundredth of the pool.
     """
     labels = None if y is None else checked_labels(y, len(X)).copy()
     strata = np.zeros(len(X), dtype=np.intp)
@@ -89,7 +91,13 @@ def check_pool(
         if _are_classes(labels, algorithm):
             strata, classes = code.astype(np.intp), values
     persons = None if groups is None else checked_labels(groups, len(X), "groups")
-    units = units_of(rows, strata, persons, None if near is None else near_groups(X, near))
+    chained = None if near is None else near_groups(X, near)
+    if chained is not None and (most := int(np.bincount(chained).max())) > max(FEW_ROWS, len(X) // 100):
+        raise ValueError(
+            f"near chains {most} of {len(X)} rows to one unit, that goes in or out as a whole; take a smaller one, so "
+            f"that no unit holds more than {max(FEW_ROWS, len(X) // 100)} rows"
+        )
+    units = units_of(rows, strata, persons, chained)
     counts = np.bincount(units.stratum, minlength=1 if classes is None else len(classes))
     if counts.min() < 2:
         raise ValueError(_too_few(int(counts.argmin()), int(counts.min()), strata, classes, units))

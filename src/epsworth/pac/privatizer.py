@@ -196,7 +196,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "
                 "a public constant"
             )
-        found = calibrated(asked, experiment, trials)
+        found = calibrated(asked, experiment, trials, (lambda: progress(1.0)) if progress else lambda: None)
         for held in (experiment.mechanism, trials, found.plan, found.exposure):
             if held is not None:
                 sealed(held)

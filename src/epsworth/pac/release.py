@@ -215,7 +215,7 @@ def _of_records(fitted: Calibrated, told: float) -> dict[str, float]:
     if (asked := fitted.asked.of_records) is not None:
         if isinstance(fitted, Exact) and fitted.exposure is not None:
             membership = min(membership, _up(fitted.exposure.worst))
-            caught = min(caught, _up(fitted.exposure.surest))
+            caught = min(caught, _up(fitted.exposure.surest)) if asked.fpr >= 0.001 else caught
         else:  # estimated: what exchanging one record tells
             own = budget(asked.q, fitted.record_prior)
             membership = min(membership, _up(asked.q))
@@ -257,10 +257,10 @@ def _of_mode(fitted: Calibrated, told: float) -> dict[str, Any]:
         if (worst := fitted.exposure) is not None:
             found |= {
                 "worst_record_upper_limit": _up(worst.worst),
-                "worst_record_tpr_at_fpr_0.001": _up(worst.surest),
+                f"worst_record_tpr_at_fpr_{worst.fpr:g}": _up(worst.surest),
                 "chance_that_a_world_is_named": _up(worst.named),
                 "worst_record_confidence": worst.confidence,
-                "pairs_of_nearest_rows_within_the_same_nats": fitted.pairs,
+                "groups_of_nearest_rows_within_the_same_nats": worst.groups,
             }
     elif isinstance(fitted, Sampled) and (certificate := fitted.certificate) is not None:
         found |= {
