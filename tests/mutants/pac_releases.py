@@ -13,6 +13,7 @@ ROUNDED = "tests/pac/test_pac_rounding.py"
 RESPONSES = "tests/pac/test_responses.py"
 RESPONDER = "tests/pac/test_responder.py"
 JOURNAL = "tests/pac/test_journal.py"
+RECORDS = "tests/pac/test_records.py"
 SECRETS = "tests/pac/test_secrets.py"
 FIND = "tests/pac/test_find_budget.py"
 
@@ -78,6 +79,33 @@ def information_of_half_the_moment(original):
 )
 def only_proofs_are_telling(original):
     return 1e9
+
+
+@mutant(
+    "epsworth.pac.records.second_moments",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_screens_are_never_below_quadrature",
+)
+def second_moments_halved(original):
+    return lambda *given: 0.5 * original(*given)
+
+
+@mutant(
+    "epsworth.pac.records.Check._gains",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_an_untrue_claim_is_borne_out_as_rarely_as_promised",
+)
+def attacks_that_find_less(original):
+    return lambda self, claims, guess, ratios: original(self, claims, guess, ratios) + 0.01
+
+
+@mutant(
+    "epsworth.pac.records.nearest_groups",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_the_presence_of_a_near_duplicate_is_not_found_with_certainty",
+)
+def nobody_has_a_neighbour(original):
+    return lambda X, units: ()
 
 
 @mutant(

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from epsworth.bounds import Risk
-from epsworth.pac import allocation, certificate, conversion, exposure
+from epsworth.pac import allocation, certificate, conversion, exposure, records
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound, individual_bound
 from epsworth.pac.calibration import Shape, calibrate, spread_of
 from epsworth.pac.certificate import bernstein_upper
-from epsworth.pac.exposure import blur_of, posterior_weights, tpr_limit
+from epsworth.pac.exposure import blur_of, posterior_weights
 
 FEW = [40, pytest.param(20_000, marks=pytest.mark.slow)]
 
@@ -152,7 +152,7 @@ def exact_tpr(whitened, members):
     f = mpmath.mpf(int(members.sum())) / m
     z = [int(inside) - f for inside in members]
     q = spread * mpmath.fsum(z[i] * z[j] * weight[i][j] for i in range(m) for j in range(m)) / m**2
-    odds = [mpmath.mpf(float(t)) for t in np.geomspace(1.1, 300, 60)]
+    odds = [mpmath.mpf(float(t)) for t in records.RATIOS]
     return min(t / 1000 + q * (1 / f + t / (1 - f)) ** 2 / (4 * (t - 1)) for t in odds)
 
 
@@ -164,10 +164,16 @@ def test_certain_limits_of_sure_guesses_count_their_roundings(monkeypatch):
         whitened = 10.0 ** rng.uniform(-6, -1) * rng.normal(size=(6, 2)) + 1
         cases.append((whitened, np.arange(6) % 2 == 0))
     truths = [exact_tpr(*case) for case in cases]
-    assert all(tpr_limit(w, m[:, np.newaxis])[0] >= truth for (w, m), truth in zip(cases, truths, strict=True))
-    monkeypatch.setattr(exposure, "UNIT", 0.0)
-    monkeypatch.setattr(exposure, "up", lambda value, ulps: value)
-    assert not all(tpr_limit(w, m[:, np.newaxis])[0] >= truth for (w, m), truth in zip(cases, truths, strict=True))
+
+    def held(whitened, members):
+        moments = records.second_moments(whitened, records.Events.of(members[:, np.newaxis]), np.arange(1))
+        return records.sure_limits(moments, np.array([members.mean()]), 0.001)[0]
+
+    assert all(held(*case) >= truth for case, truth in zip(cases, truths, strict=True))
+    monkeypatch.setattr(records, "SINGLE", 0.0)
+    monkeypatch.setattr(records, "UNIT", 0.0)
+    monkeypatch.setattr(records, "up", lambda value, ulps: value)
+    assert not all(held(*case) >= truth for case, truth in zip(cases, truths, strict=True))
 
 
 @pytest.mark.parametrize("count", FEW)

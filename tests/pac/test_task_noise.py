@@ -127,7 +127,7 @@ def test_a_certificates_weights_come_from_the_pilot_alone():
     for fresh in (left, 3 * left):
         seen = []
         tuned = Shape(tuned=Task(lambda vector, seen=seen: seen.append(vector) or bump(vector)).noise)
-        plans.append(certify(pilot, fresh, right, 0.5, tuned, Risk(0.001)).plan)
+        plans.append(certify(pilot, np.vstack([fresh, right]), 0.5, tuned, Risk(0.001)).plan)
         scored.append(np.array(seen))
     first, second = plans
     assert len(scored[0]) == 21_000

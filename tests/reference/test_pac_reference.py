@@ -20,6 +20,7 @@ from epsworth.pac.certificate import Tangent, bernstein_upper, betting_upper
 from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
 from epsworth.pac.ledger import updated
+from epsworth.pac.records import Events, second_moments, sure_allowed, sure_limits
 from epsworth.pac.unsupervised import matching
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications
@@ -219,6 +220,27 @@ def test_noise_by_the_tangent(case):
     assert tangent.ratios.any() == (case["plain_factor_if_unweighted"] is None)
     factor = tangent.enough(case["moment_limit"], case["beta"])
     assert factor == pytest.approx(max(1.0, case["factor"] or case["plain_factor_if_unweighted"]), rel=1e-10)
+
+
+@cases("second_moment_limit")
+def test_second_moments_in_closed_form(case):
+    whitened = np.array(case["whitened_outputs"]).reshape(len(case["members"]), -1)
+    (limit,) = second_moments(whitened, Events.of(np.array(case["members"])[:, np.newaxis]), np.arange(1))
+    assert case["limit"] <= limit <= case["limit"] * (1 + 1e-3)  # what single precision is charged with
+    assert case["exact"] <= limit
+    assert case["success_exact"] <= 0.5 + np.sqrt(limit)
+
+
+@cases("tail_limit")
+def test_sure_guesses_by_second_moments(case):
+    (limit,) = sure_limits(np.array([case["second_moment"]]), np.array([0.5]), case["fpr"])
+    assert case["tpr"] * (1 - 1e-6) <= limit <= case["tpr"] * (1 + 2e-3)  # of a grid of ratios
+
+
+@cases("gaussian_tpr")
+def test_sure_guesses_of_a_gaussian_test(case):
+    asked = pac.RecordPosterior(case["success"], fpr=case["fpr"])
+    assert sure_allowed(asked) == pytest.approx(min(1.0, 2 * case["tpr"]), rel=1e-6)
 
 
 @cases("unconditional")

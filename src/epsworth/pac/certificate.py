@@ -58,7 +58,7 @@ def betting_upper(values: ArrayLike, width: float, miss: float) -> float:
     Examples
     --------
     >>> values = np.random.default_rng(0).uniform(0, 0.2, size=1000)
-    >>> 0.1 < betting_upper(values, 1.0, 0.001) < 0.11
+    >>> 0.1 < betting_upper(values, 1.0, 0.001) < 0.12
     True
 
     Notes

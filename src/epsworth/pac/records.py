@@ -236,7 +236,9 @@ class Check:
         """Return limits that hold with this risk, None where the promise was not shown."""
         events, units = len(self.events), self.events.units
         screens, attacks, naming = risk.split(3)
-        moments = second_moments(self.whitened, self.events, self.tick)
+        moments = np.full(events, np.inf)
+        asked = np.arange(units if self.mi <= self.nats else events)  # groups are within all that is told
+        moments[asked] = second_moments(self.whitened, self.events, asked, self.tick)
         left = self.open(moments)
         if len(left):
             worst = np.argsort(-moments[left % events], kind="stable")[:SUSPECTS]
@@ -395,8 +397,8 @@ class Check:
         return False
 
 
-def second_moments(whitened: Floats, events: Events, tick: Tick = lambda: None) -> Floats:
-    """Return certain upper limits of Q = E(P - f)^2 for every question.
+def second_moments(whitened: Floats, events: Events, at: Indices, tick: Tick = lambda: None) -> Floats:
+    """Return certain upper limits of Q = E(P - f)^2 for these questions.
 
     Tight for budgets well below a nat, where simulation would need very many draws; useless above one.
 
@@ -412,7 +414,7 @@ def second_moments(whitened: Floats, events: Events, tick: Tick = lambda: None) 
     """
     m, r = whitened.shape
     if m > WIDEST:
-        return np.full(len(events), np.inf)
+        return np.full(len(at), np.inf)
     centred = whitened - whitened.mean(axis=0)
     lengths = (centred**2).sum(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -425,8 +427,8 @@ def second_moments(whitened: Floats, events: Events, tick: Tick = lambda: None) 
         lost = (off + (4 * m + 16) * UNIT) * whole + (m + 8) * SINGLE * sizes
         spread = np.exp(0.5 * lengths.mean() * (1 + (m + r + 8) * UNIT)) / m**2
     if not (np.isfinite(lost) and np.isfinite(spread) and sizes < 1e30):  # beyond single precision
-        return np.full(len(events), np.inf)
-    found = np.maximum(events.forms(matrix, np.arange(len(events)), tick), 0) + lost
+        return np.full(len(at), np.inf)
+    found = np.maximum(events.forms(matrix, at, tick), 0) + lost
     return up(np.asarray(spread * found), ulps=16)
 
 
