@@ -31,8 +31,8 @@ from epsworth.pac.calibration import (
     task_of,
 )
 from epsworth.pac.certificate import PILOT, Certificate, certify
-from epsworth.pac.description import mark
 from epsworth.pac.exposure import MOST_WORK, standing_out
+from epsworth.pac.fingerprints import mark
 from epsworth.pac.mechanism import Prepare, as_numbers
 from epsworth.pac.records import Events, RecordLimits, nearest_groups, plan_for_records, plan_from_exchanges
 from epsworth.pac.simulation import Experiment, Stop, Trials

@@ -27,7 +27,7 @@ from epsworth.classifiers.model_files import load_model
 from epsworth.files import check_name, file_named, reading, replacing
 from epsworth.numerals import as_float, short, whole
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
-from epsworth.pac.description import fitted_mark, mark
+from epsworth.pac.fingerprints import fitted_mark, mark
 from epsworth.pac.journal import Entry, Journal
 from epsworth.pac.ledger import Alone
 from epsworth.pac.mechanism import check_masked, fixed

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.files import check_writable, replacing
 from epsworth.pac.allocation import allocate
-from epsworth.pac.description import described
+from epsworth.pac.fingerprints import mark
 from epsworth.pac.mechanism import Labels, Mechanism, as_numbers
 from epsworth.pac.pool import rows_of, told_of
 from epsworth.pac.worlds import OF_THIS_PROCESS, Bytes, Sampler, SecretSeed, Seed
@@ -368,8 +368,8 @@ class Experiment:
         if self.frame is not None:
             digest.update(told_of(self.frame).encode())
         sampler = self.sampler
-        digest.update(repr((type(sampler).__name__, sampler.rate, described(sampler.seed), sampler.paired)).encode())
-        digest.update(described(self.mechanism).encode())
+        digest.update(repr((type(sampler).__name__, sampler.rate, mark(sampler.seed), sampler.paired)).encode())
+        digest.update(mark(self.mechanism).encode())
         digest.update(repr((np.__version__, scipy.__version__, sklearn.__version__)).encode())
         return digest.hexdigest()
 
