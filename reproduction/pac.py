@@ -10,9 +10,9 @@ from sklearn.svm import LinearSVC
 
 from epsworth.arrays import Floats
 from epsworth.pac import MI, allocate, dp_epsilon, dp_posterior, generalised_prior, lira, posterior
-from epsworth.pac.alignment import polar, procrustes
 from epsworth.pac.allocation import gaussian_bound
-from epsworth.pac.stopping import variances_settled
+from epsworth.pac.simulation import variances_settled
+from epsworth.pac.unsupervised import polar, procrustes
 from reproduction import pac_tasks
 from reproduction.items import Item, Outcome, Setting, judged
 from reproduction.panels import curve, curves

@@ -8,10 +8,12 @@ import numpy as np
 from planting import mutant
 
 NOISE = "tests/pac/test_noise.py"
+CERTIFICATE = "tests/pac/test_certificate.py"
 ROUNDED = "tests/pac/test_pac_rounding.py"
 RESPONSES = "tests/pac/test_responses.py"
 RESPONDER = "tests/pac/test_responder.py"
 JOURNAL = "tests/pac/test_journal.py"
+RECORDS = "tests/pac/test_records.py"
 SECRETS = "tests/pac/test_secrets.py"
 FIND = "tests/pac/test_find_budget.py"
 
@@ -44,7 +46,7 @@ def chances_rounded_down(original):
 
 
 @mutant(
-    "epsworth.pac.lattice.NODES",
+    "epsworth.pac.allocation.NODES",
     claim="noise for release is an integer table of the rounded Gaussian",
     test=f"{NOISE}::test_the_table_is_the_rounded_gaussian",
 )
@@ -53,16 +55,21 @@ def cells_of_half_the_width(original):
 
 
 @mutant(
-    "epsworth.pac.certificate.bernstein_upper",
+    "epsworth.pac.certificate.betting_upper",
     claim="a certificate holds with the confidence asked for, over the simulation",
-    test=f"{NOISE}::test_the_certificate_holds_over_repetitions",
+    test=f"{CERTIFICATE}::test_limits_of_means_hold_as_often_as_promised",
 )
 def means_taken_for_their_limits(original):
-    def bernstein_upper(mean, variance, count, width, risk):
-        original(mean, variance, count, width, risk)
-        return np.asarray(mean, dtype=float)
+    return lambda values, width, miss: float(np.mean(values))
 
-    return bernstein_upper
+
+@mutant(
+    "epsworth.pac.certificate.Tangent.mi",
+    claim="a certificate holds with the confidence asked for, over the simulation",
+    test=f"{CERTIFICATE}::test_the_certificate_holds_over_repetitions",
+)
+def information_of_half_the_moment(original):
+    return lambda self, moment, factor=1.0: original(self, 0.5 * moment, factor)
 
 
 @mutant(
@@ -72,6 +79,33 @@ def means_taken_for_their_limits(original):
 )
 def only_proofs_are_telling(original):
     return 1e9
+
+
+@mutant(
+    "epsworth.pac.records.second_moments",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_screens_are_never_below_quadrature",
+)
+def second_moments_halved(original):
+    return lambda *given: 0.5 * original(*given)
+
+
+@mutant(
+    "epsworth.pac.records.Check._gains",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_an_untrue_claim_is_borne_out_as_rarely_as_promised",
+)
+def attacks_that_find_less(original):
+    return lambda self, claims, guess, ratios: original(self, claims, guess, ratios) + 0.01
+
+
+@mutant(
+    "epsworth.pac.records.nearest_groups",
+    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    test=f"{RECORDS}::test_the_presence_of_a_near_duplicate_is_not_found_with_certainty",
+)
+def nobody_has_a_neighbour(original):
+    return lambda X, units: ()
 
 
 @mutant(
@@ -102,7 +136,7 @@ def answers_charged_to_nearest(original):
 
 
 @mutant(
-    "epsworth.pac.beliefs.Beliefs.update",
+    "epsworth.pac.responses.Beliefs.update",
     claim="all transcripts of a server together tell no more than was charged",
     test=f"{RESPONDER}::test_all_transcripts_together_keep_every_promise",
 )
@@ -114,7 +148,7 @@ def beliefs_learn_half(original):
 
 
 @mutant(
-    "epsworth.pac.responder.ResponseServer._planned",
+    "epsworth.pac.server.ResponseServer._planned",
     claim="a server's total is never exceeded; once it is reached all answers are free",
     test=f"{RESPONDER}::test_a_total_that_is_spent_leaves_free_answers_for_ever",
 )
@@ -130,7 +164,7 @@ def one_answer_beyond_the_total(original):
 
 
 @mutant(
-    "epsworth.pac.beliefs.Records.allowed",
+    "epsworth.pac.responses.Records.allowed",
     claim="no answer of a server leaves a membership's chance outside the promised limits",
     test=f"{RESPONSES}::test_tiny_beliefs_count_where_an_answer_would_leave_only_them",
 )
@@ -139,7 +173,7 @@ def answers_beyond_the_limits(original):
 
 
 @mutant(
-    "epsworth.pac.responder.ResponseServer.probabilities",
+    "epsworth.pac.server.ResponseServer.probabilities",
     claim="a server shows no draw that is not on the disk yet",
     test=f"{JOURNAL}::test_nothing_is_shown_that_is_not_on_the_disk",
 )
@@ -157,7 +191,7 @@ def any_head_is_the_known_one(original):
 
 
 @mutant(
-    "epsworth.pac.alone.Alone.at_home",
+    "epsworth.pac.ledger.Alone.at_home",
     claim="a server's total is not spent again from an older journal, nor by a forked process",
     test=f"{RESPONDER}::test_a_forked_process_cannot_answer_nor_take_the_lock_away",
 )
@@ -166,7 +200,7 @@ def every_process_is_home(original):
 
 
 @mutant(
-    "epsworth.pac.settings.Settings.check_unchanged",
+    "epsworth.pac.modes.Settings.check_unchanged",
     claim="no setting that was changed since a fit promises anything",
     test="tests/pac/test_privatizer.py::test_settings_changed_after_the_fit_promise_nothing",
 )
@@ -189,7 +223,7 @@ def sub_samples_follow_the_seed(original):
 
 
 @mutant(
-    "epsworth.pac.budget_search.lower_limit",
+    "epsworth.pac.utility.lower_limit",
     claim="a score that a budget is said to reach is reached, with the confidence stated",
     test=f"{FIND}::test_what_is_said_to_be_reached_is_reached_with_the_confidence_stated",
 )

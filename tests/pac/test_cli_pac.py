@@ -17,8 +17,8 @@ from sklearn.datasets import load_iris
 
 from command_lines import changed
 from epsworth import pac
-from epsworth.pac.named import NAMES
-from epsworth.pac.report import LIMITS
+from epsworth.pac.adapters import NAMES
+from epsworth.pac.release import LIMITS
 
 COLUMNS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 

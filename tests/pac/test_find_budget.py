@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import norm
 
 from epsworth.bounds import Risk
-from epsworth.pac import MI, PACPrivatizer, RecordPosterior, budget_search
-from epsworth.pac.budget_search import GRID, LOOKS, lower_limit
+from epsworth.pac import MI, PACPrivatizer, RecordPosterior, utility
 from epsworth.pac.calibration import calibrate
+from epsworth.pac.utility import GRID, LOOKS, lower_limit
 
 POOL = np.random.default_rng(0).normal(size=(24, 1))
 WITHIN = 0.5
@@ -40,7 +40,7 @@ def test_what_is_said_to_be_reached_is_reached_with_the_confidence_stated(monkey
     """200 searches where half of all budgets miss the goal by a ten-thousandth: at most 5 % may err, and the test gives
     a false alarm with probability 5e-4: Pr[Bin(200, 0.05) > 21]."""
     made, near = fitted(), 15
-    monkeypatch.setattr(budget_search, "plan_of", cache(lambda *given: calibrate(made.trials_.outputs, given[-1])))
+    monkeypatch.setattr(utility, "plan_of", cache(lambda *given: calibrate(made.trials_.outputs, given[-1])))
     goal = truth(made, GRID[near]) + 1e-4
     found = [made.find_budget(right, goal, n=100, rng=seed) for seed in range(200)]
     wrong = sum(one.reached and truth(made, one.mi) < goal for one in found)

@@ -189,7 +189,7 @@ def test_whatever_happens_between_a_draw_and_the_disk_closes_the_server(tmp_path
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("epsworth.pac.responder.ResponseServer._count", interrupted)
+        broken.setattr("epsworth.pac.server.ResponseServer._count", interrupted)
         with pytest.raises(KeyboardInterrupt):
             asked.answer([[1]])
     with pytest.raises(ValueError, match="this server is closed"):

@@ -19,9 +19,9 @@ from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
+from epsworth.pac.allocation import RoundedGaussian
 from epsworth.pac.calibration import Shape, calibrate
 from epsworth.pac.exposure import posterior_weights
-from epsworth.pac.lattice import RoundedGaussian
 from epsworth.pac.ledger import Tally, updated
 from epsworth.rounding import show_up
 

@@ -12,10 +12,9 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 
 from epsworth.pac import MI, PACPrivatizer
 from epsworth.pac.adapters import prepared
-from epsworth.pac.adapters.adapter import FunctionMechanism, MeanMechanism, Mechanism
+from epsworth.pac.mechanism import FunctionMechanism, MeanMechanism, Mechanism
 from epsworth.pac.modes import listed_units
-from epsworth.pac.moments import DIGIT, DIGITS, ROWS, Moments, together
-from epsworth.pac.simulation import Experiment, Trials, simulate
+from epsworth.pac.simulation import DIGIT, DIGITS, ROWS, Experiment, Moments, Trials, simulate, together
 from epsworth.pac.worlds import Sampler, units_of
 
 RNG = np.random.default_rng(0)

@@ -16,6 +16,8 @@ from epsworth.bounds import Risk
 from epsworth.pac import allocate, dp_posterior, generalised_prior, posterior, procrustes, tpr_bound
 from epsworth.pac.allocation import (
     RULES,
+    STEPS,
+    RoundedGaussian,
     gaussian_bound,
     individual_allocation,
     individual_bound,
@@ -23,9 +25,7 @@ from epsworth.pac.allocation import (
     mean_variances,
 )
 from epsworth.pac.calibration import MOST_NATS, Shape, calibrate, frame_of
-from epsworth.pac.certificate import certified_mi, certify
 from epsworth.pac.exposure import expose
-from epsworth.pac.lattice import STEPS, RoundedGaussian
 
 variances = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=8)
 budgets = st.floats(1e-3, 8)
@@ -251,66 +251,3 @@ def test_a_records_own_information_stays_below_its_bound():
 def test_budgets_that_promise_nothing_are_refused():
     with pytest.raises(ValueError, match="promises nothing"):
         calibrate(np.zeros((4, 2)), MOST_NATS + 1)
-
-
-def gaussian_worlds(rng, count, root):
-    return rng.normal(size=(count, root.shape[0])) @ root
-
-
-@pytest.mark.slow
-def test_the_certificate_holds_over_repetitions():
-    """True bound 1/2 ln det(I + S/E) <= certified MI <= beta; confidence 0.9, 300 repetitions, none may fail more.
-
-    Pr[more than 60 failures of 300] < 1e-6 if each fails with probability at most 0.1; in truth none is expected.
-    """
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(4, 4))
-    covariance, failures, beta = root.T @ root, 0, 0.25
-    for _ in range(300):
-        pilot, left, right = (gaussian_worlds(rng, n, root) for n in (80, 60, 60))
-        found = certify(pilot, left, right, beta, Shape(basis="diag"), Risk(0.1))
-        truth = 0.5 * np.linalg.slogdet(np.eye(4) + covariance / found.plan.noise)[1]
-        assert found.plan.mi <= beta * (1 + 1e-12)
-        failures += truth > found.plan.mi  # the clip only lowers the truth
-    assert failures <= 60
-
-
-def test_the_certificate_clips_and_enlarges():
-    rng = np.random.default_rng(0)
-    root = np.diag([1.0, 2.0])
-    pilot, left, right = (gaussian_worlds(rng, 400, root) for _ in range(3))
-    plain = calibrate(pilot, 0.25, Shape(basis="svd"))
-    found = certify(pilot, left, right, 0.25, Shape(basis="svd"), Risk(1e-3))
-    assert found.plan.trace > plain.trace
-    assert found.plan.mi <= 0.25 < found.unconditional
-    far = found.plan.positions(np.array([[1e9, 0.0]]))
-    assert np.linalg.norm(far / STEPS) <= found.plan.clip + 1e-3
-
-
-@pytest.mark.parametrize("factor", [1.0, 30.0])
-def test_much_more_noise_gets_a_coarser_grid(factor):
-    """Few pairs need far more noise; the table stays within its claim and the promise within the budget.
-
-    The moment is measured again on the grid that is released on: 4000 fresh pairs, whose mean lies below the bound by
-    far more than ten standard errors.
-    """
-    rng = np.random.default_rng(3)
-    pilot = rng.normal(size=(40, 2))
-    left, right = rng.normal(size=(2, 12, 2)) * factor**0.5
-    found = certify(pilot, left, right, 0.1, Shape(basis="diag"), Risk(1e-6))
-    assert STEPS <= found.plan.ratio <= 4 * STEPS
-    assert found.plan.mi <= 0.1
-    np.testing.assert_allclose(found.plan.noise, (found.plan.step * found.plan.ratio) ** 2)
-    fresh = rng.normal(size=(2, 4000, 2)) * factor**0.5
-    t = ((found.plan.positions(fresh[0]) - found.plan.positions(fresh[1])) / found.plan.ratio) ** 2
-    assert certified_mi(t.sum(axis=1).mean() / 4, 2) < 0.1
-
-
-def test_outputs_without_bounds_are_clipped_too():
-    rng = np.random.default_rng(4)
-    pilot, left, right = rng.normal(size=(3, 100, 2))
-    plan = certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(1e-3)).plan
-    reach = plan.clip * STEPS + 1
-    for far in (1e20, 1e154, 1e308, -1e308):
-        assert 0 < np.linalg.norm(plan.positions(np.array([0.0, far]))) <= reach
-        assert np.linalg.norm(plan.positions(np.array([far, far]))) <= reach

@@ -11,7 +11,7 @@ import pytest
 
 from epsworth import pac
 from epsworth.pac import MI, DPEquivalent, Ledger, PACPrivatizer, Posterior, RecordPosterior
-from epsworth.pac.settings import MOST_SIMULATED
+from epsworth.pac.modes import MOST_SIMULATED
 
 POOL = np.random.default_rng(0).normal(size=(12, 2))
 HUGE = 10**400

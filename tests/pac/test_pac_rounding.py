@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -11,12 +10,11 @@ import numpy as np
 import pytest
 
 from epsworth.bounds import Risk
-from epsworth.pac import allocation, certificate, conversion, exposure
+from epsworth.pac import allocation, certificate, conversion, exposure, records
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound, individual_bound
 from epsworth.pac.calibration import Shape, calibrate, spread_of
-from epsworth.pac.certificate import bernstein_upper, certified_mi, certify
-from epsworth.pac.exposure import blur_of, posterior_weights, tpr_limit
-from epsworth.pac.lattice import STEPS
+from epsworth.pac.certificate import bernstein_upper
+from epsworth.pac.exposure import blur_of, posterior_weights
 
 FEW = [40, pytest.param(20_000, marks=pytest.mark.slow)]
 
@@ -103,45 +101,8 @@ def test_limits_of_means_are_never_below_their_formula(monkeypatch):
 
     cases = [10.0 ** rng.uniform(-6, 0, size=3) for _ in range(60)]
     assert all(held(*case) for case in cases)
-    moments = [(float(10 ** rng.uniform(-9, 3)), int(rng.integers(1, 9))) for _ in range(60)]
-    for moment, d in moments:
-        assert certified_mi(moment, d) >= d * mpmath.log1p(2 * mpmath.mpf(moment) / d) / 2
     monkeypatch.setattr(certificate, "up", lambda value, ulps: value)
     assert not all(held(*case) for case in cases)
-
-
-@pytest.mark.parametrize("pairs", [30, 1_500])
-def test_a_certificate_counts_its_roundings(pairs):
-    """Its limit from whole grid positions, at the noise that is drawn, by sixty digits; few pairs get a coarse grid."""
-    rng = np.random.default_rng(6)
-    for spread in [1.0, 0.01] * (4 if pairs == 30 else 1):
-        pilot, left, right = (rng.normal(size=(n, 2)) * [1.0, spread] for n in (30, pairs, pairs))
-        found = certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(0.01))
-        plan = calibrate(pilot, 0.5, Shape(basis="diag"))
-        coarser = round(float((found.plan.step / plan.step).max()))
-        assert (coarser > 1) == (pairs == 30)
-        fine = replace(found.plan, step=plan.step, clip=found.plan.clip * coarser)
-        apart = [[Fraction(int(a)) for a in row] for row in fine.positions(left) - fine.positions(right)]
-        t = [sum(a * a for a in row) / (4 * STEPS**2) for row in apart]
-        mean = sum(t) / len(t)
-        variance = sum((one - mean) ** 2 for one in t) / (len(t) - 1)
-        mean, variance = (mpmath.mpf(v.numerator) / v.denominator for v in (mean, variance))
-        radius = mpmath.mpf(fine.clip) + mpmath.sqrt(2) / (2 * STEPS)
-        limit = exact_bernstein(mean, variance, len(t), radius**2, 0.01)
-        if coarser > 1:
-            limit = (mpmath.sqrt(limit) + mpmath.sqrt(2) * (coarser + 1) / (2 * STEPS)) ** 2
-        least = mpmath.log1p(limit * (STEPS / (mpmath.mpf(found.plan.ratio) * coarser)) ** 2)
-        assert least <= found.plan.mi <= 0.5
-
-
-def test_a_certificate_counts_what_its_moments_sums_take_off(monkeypatch):
-    """Of t, its mean and its deviation, as counted, whatever order the library adds in."""
-    monkeypatch.setattr(certificate, "bernstein_upper", lambda *ignored: np.array(0.25))
-    moments = []
-    monkeypatch.setattr(certificate, "_enough", lambda moment, directions, mi: moments.append(moment) or 1.0)
-    pilot, left, right = np.random.default_rng(0).normal(size=(3, 400, 2))
-    certify(pilot, left, right, 0.5, Shape(basis="diag"), Risk(0.01))
-    assert Fraction(moments[0]) >= Fraction(0.25) * (1 + Fraction((2 + 400 + 8) * 21, 2**53))
 
 
 @pytest.mark.slow
@@ -191,7 +152,7 @@ def exact_tpr(whitened, members):
     f = mpmath.mpf(int(members.sum())) / m
     z = [int(inside) - f for inside in members]
     q = spread * mpmath.fsum(z[i] * z[j] * weight[i][j] for i in range(m) for j in range(m)) / m**2
-    odds = [mpmath.mpf(float(t)) for t in np.geomspace(1.1, 300, 60)]
+    odds = [mpmath.mpf(float(t)) for t in records.RATIOS]
     return min(t / 1000 + q * (1 / f + t / (1 - f)) ** 2 / (4 * (t - 1)) for t in odds)
 
 
@@ -203,10 +164,16 @@ def test_certain_limits_of_sure_guesses_count_their_roundings(monkeypatch):
         whitened = 10.0 ** rng.uniform(-6, -1) * rng.normal(size=(6, 2)) + 1
         cases.append((whitened, np.arange(6) % 2 == 0))
     truths = [exact_tpr(*case) for case in cases]
-    assert all(tpr_limit(w, m[:, np.newaxis])[0] >= truth for (w, m), truth in zip(cases, truths, strict=True))
-    monkeypatch.setattr(exposure, "UNIT", 0.0)
-    monkeypatch.setattr(exposure, "up", lambda value, ulps: value)
-    assert not all(tpr_limit(w, m[:, np.newaxis])[0] >= truth for (w, m), truth in zip(cases, truths, strict=True))
+
+    def held(whitened, members):
+        moments = records.second_moments(whitened, records.Events.of(members[:, np.newaxis]), np.arange(1))
+        return records.sure_limits(moments, np.array([members.mean()]), 0.001)[0]
+
+    assert all(held(*case) >= truth for case, truth in zip(cases, truths, strict=True))
+    monkeypatch.setattr(records, "SINGLE", 0.0)
+    monkeypatch.setattr(records, "UNIT", 0.0)
+    monkeypatch.setattr(records, "up", lambda value, ulps: value)
+    assert not all(held(*case) >= truth for case, truth in zip(cases, truths, strict=True))
 
 
 @pytest.mark.parametrize("count", FEW)

@@ -14,8 +14,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClas
 from sklearn.tree import DecisionTreeClassifier
 
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior, ResponseServer, WorldModels, pool
-from epsworth.pac.adapters.adapter import MeanMechanism
 from epsworth.pac.allocation import RULES, allocate, gaussian_bound
+from epsworth.pac.mechanism import MeanMechanism
 from epsworth.pac.model_files import load_model
 from epsworth.pac.pool import check_pool
 

@@ -23,7 +23,7 @@ from epsworth.bounds import Risk
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.allocation import individual_allocation, individual_bound, mean_second_moments
 from epsworth.pac.exposure import expose
-from epsworth.pac.report import LIMITS
+from epsworth.pac.release import LIMITS
 from epsworth.pac.worlds import Exchanges, Units
 
 X, Y = load_iris(return_X_y=True)

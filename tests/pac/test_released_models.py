@@ -202,7 +202,7 @@ def test_the_command_writes_a_model_that_predicts_and_is_analysed(cli, place, mo
 
 
 def test_noise_for_the_accuracy_is_asked_for_by_name(cli, place, monkeypatch):
-    from epsworth.pac import task_noise
+    from epsworth.pac import calibration as task_noise
 
     monkeypatch.setattr(task_noise, "DRAWS", 50)
     monkeypatch.setattr(task_noise, "COMMON", 20)

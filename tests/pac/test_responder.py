@@ -17,7 +17,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from epsworth.pac import MI, Posterior, RecordPosterior, Responder, ResponseServer, WorldModels, posterior
+from epsworth.pac import MI, Posterior, RecordPosterior, ResponseServer, WorldModels, posterior
 from epsworth.pac.responses import ONE, Channel
 
 PAIRED = np.array([[1, 1, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=bool)
@@ -382,7 +382,6 @@ def test_nothing_secret_is_shown(tmp_path):
     with server(tmp_path) as asked:
         asked.answer([[0]])
         assert repr(asked).startswith("ResponseServer(spent 0.0")
-        assert Responder is ResponseServer
 
 
 @pytest.mark.parametrize(

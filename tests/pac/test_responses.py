@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from epsworth.pac import MI
-from epsworth.pac.beliefs import Beliefs, Records
-from epsworth.pac.responses import FALLBACKS, ONE, Chances, Channel, channel, checked_nats, weaker
+from epsworth.pac.responses import FALLBACKS, ONE, Beliefs, Chances, Channel, Records, channel, checked_nats, weaker
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "pac_responses.json").read_text())["cases"]
 

@@ -14,11 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import MI, Ledger, PACPrivatizer, RecordPosterior
-from epsworth.pac import task_noise as module
+from epsworth.pac import calibration as module
 from epsworth.pac.allocation import allocate, gaussian_bound, spending
-from epsworth.pac.calibration import Shape, calibrate, frame_of
+from epsworth.pac.calibration import Shape, Task, calibrate, costs, frame_of
 from epsworth.pac.certificate import certify
-from epsworth.pac.task_noise import Task, costs
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(30)
 
@@ -128,7 +127,7 @@ def test_a_certificates_weights_come_from_the_pilot_alone():
     for fresh in (left, 3 * left):
         seen = []
         tuned = Shape(tuned=Task(lambda vector, seen=seen: seen.append(vector) or bump(vector)).noise)
-        plans.append(certify(pilot, fresh, right, 0.5, tuned, Risk(0.001)).plan)
+        plans.append(certify(pilot, np.vstack([fresh, right]), 0.5, tuned, Risk(0.001)).plan)
         scored.append(np.array(seen))
     first, second = plans
     assert len(scored[0]) == 21_000

@@ -10,11 +10,9 @@ import joblib
 import numpy as np
 import pytest
 
-from epsworth.pac.adapters.adapter import FunctionMechanism
-from epsworth.pac.simulation import Experiment, simulate
-from epsworth.pac.stopping import relative_error, variances_settled
-from epsworth.pac.subsets import subset
-from epsworth.pac.worlds import Listed, Sampler, Units, units_of
+from epsworth.pac.mechanism import FunctionMechanism
+from epsworth.pac.simulation import Experiment, relative_error, simulate, variances_settled
+from epsworth.pac.worlds import Listed, Sampler, Units, subset, units_of
 from epsworth.parallel import batches_of, in_order
 
 STRATA = np.repeat([0, 1, 2], [9, 6, 5])

@@ -15,16 +15,21 @@ from scipy.stats import norm
 from epsworth import pac
 from epsworth.bounds import Risk
 from epsworth.pac import allocation
-from epsworth.pac.alignment import matching
 from epsworth.pac.calibration import Plan, Shape, frame_of
-from epsworth.pac.certificate import bernstein_upper, certified_mi
+from epsworth.pac.certificate import Tangent, bernstein_upper, betting_upper
 from epsworth.pac.exposure import expose
 from epsworth.pac.forest import split_scores
 from epsworth.pac.ledger import updated
+from epsworth.pac.records import Events, second_moments, sure_allowed, sure_limits
+from epsworth.pac.unsupervised import matching
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications
 
-REFERENCE = json.loads((Path(__file__).parent / "pac.json").read_text())
+REFERENCE = {
+    name: found
+    for file in ("pac.json", "pac_certificates.json")
+    for name, found in json.loads((Path(__file__).parent / file).read_text()).items()
+}
 RELATIVE = 1e-9
 
 
@@ -201,12 +206,46 @@ def test_certificate(case):
     t = np.array(case["t"])
     upper = bernstein_upper(t.mean(), t.var(ddof=1), len(t), case["bound"], Risk(case["gamma"]))
     assert float(upper) == close(case["U"])
-    assert certified_mi(float(upper), case["d"]) == close(case["mi_certificate"])
+    assert Tangent(np.zeros(case["d"])).mi(float(upper)) == close(case["mi_certificate"])
+
+
+@cases("betting_upper")
+def test_a_mean_that_was_bet_on(case):
+    assert betting_upper(case["values"], case["width"], case["miss"]) == close(case["upper"])
+
+
+@cases("tangent_factor")
+def test_noise_by_the_tangent(case):
+    tangent = Tangent.of(np.array(case["pilot_ratios"]), case["beta"])
+    assert tangent.ratios.any() == (case["plain_factor_if_unweighted"] is None)
+    factor = tangent.enough(case["moment_limit"], case["beta"])
+    assert factor == pytest.approx(max(1.0, case["factor"] or case["plain_factor_if_unweighted"]), rel=1e-10)
+
+
+@cases("second_moment_limit")
+def test_second_moments_in_closed_form(case):
+    whitened = np.array(case["whitened_outputs"]).reshape(len(case["members"]), -1)
+    (limit,) = second_moments(whitened, Events.of(np.array(case["members"])[:, np.newaxis]), np.arange(1))
+    assert case["limit"] <= limit <= case["limit"] * (1 + 1e-3)  # what single precision is charged with
+    assert case["exact"] <= limit
+    assert case["success_exact"] <= 0.5 + np.sqrt(limit)
+
+
+@cases("tail_limit")
+def test_sure_guesses_by_second_moments(case):
+    (limit,) = sure_limits(np.array([case["second_moment"]]), np.array([0.5]), case["fpr"])
+    assert case["tpr"] * (1 - 1e-6) <= limit <= case["tpr"] * (1 + 2e-3)  # of a grid of ratios
+
+
+@cases("gaussian_tpr")
+def test_sure_guesses_of_a_gaussian_test(case):
+    asked = pac.RecordPosterior(case["success"], fpr=case["fpr"])
+    assert sure_allowed(asked) == pytest.approx(min(1.0, 2 * case["tpr"]), rel=1e-6)
 
 
 @cases("unconditional")
 def test_unconditional_bound_of_a_clipped_output(case):
-    assert certified_mi(case["R2"] / 2, case["d"]) == close(case["mi"])
+    assert Tangent(np.zeros(case["d"])).mi(case["R2"] / 2) == close(case["mi"])
 
 
 def mixture_mi(outputs, step):

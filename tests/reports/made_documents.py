@@ -58,7 +58,7 @@ def privatizer():
 
 @cache
 def _privatize():
-    from epsworth.pac.noise_told import noise_told
+    from epsworth.pac.release import noise_told
 
     made = privatizer()
     release = made.release()

@@ -12,7 +12,7 @@ from made_pages import Read
 from test_noise_page import number, rows_of, said, walk
 
 from epsworth.pac.conversion import posterior
-from epsworth.pac.noise_told import noise_told
+from epsworth.pac.release import noise_told
 from epsworth.reports import report_document
 
 

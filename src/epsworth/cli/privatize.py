@@ -43,7 +43,7 @@ def privatize(
     posterior: Annotated[str | None, typer.Option(help="Budget: membership success, from 1/2.")] = None,
     record_posterior: Annotated[str | None, typer.Option(help="Budget: success for every single record.")] = None,
     joint: Annotated[
-        str | None, typer.Option(help="With --record-posterior: nats that the release may tell in all; default 1.")
+        str | None, typer.Option(help="With --record-posterior: nats that the release may tell in all; default 1/2.")
     ] = None,
     near: Annotated[
         str | None,
@@ -82,9 +82,8 @@ def privatize(
     """Release an algorithm's output with noise for a budget."""
     from epsworth.headers import looks_like_header
     from epsworth.pac import PACPrivatizer
-    from epsworth.pac.coordinates import by_columns
-    from epsworth.pac.named import named
-    from epsworth.pac.noise_told import noise_told
+    from epsworth.pac.adapters import named
+    from epsworth.pac.release import by_columns, noise_told
 
     _check_output(output, algorithm)
     options.check_outputs(json, None, checkpoint)
@@ -200,7 +199,9 @@ def _budget(
         budget: Budget = kinds[name](value)
         return budget
     near_by = None if near is None else options.fraction("--near", near)
-    return RecordPosterior(value, joint=MI(options.fraction("--joint", "1" if joint is None else joint)), near=near_by)
+    return RecordPosterior(
+        value, joint=MI(options.fraction("--joint", "1/2" if joint is None else joint)), near=near_by
+    )
 
 
 def _pool(

@@ -16,38 +16,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from epsworth.pac.adapters import Mechanism
-    from epsworth.pac.alignment import procrustes
     from epsworth.pac.allocation import allocate
     from epsworth.pac.attacks import Attack, lira, pool_test
-    from epsworth.pac.budget_search import FoundBudget
     from epsworth.pac.budgets import MI, DPEquivalent, Posterior, RecordPosterior
     from epsworth.pac.conversion import budget, dp_epsilon, dp_posterior, generalised_prior, posterior, tpr_bound
     from epsworth.pac.exposure import Exposure
     from epsworth.pac.forest import FixedForest
     from epsworth.pac.ledger import Ledger
+    from epsworth.pac.mechanism import Mechanism
     from epsworth.pac.privatizer import PACPrivatizer
-    from epsworth.pac.released import Release
-    from epsworth.pac.responder import Responder, ResponseServer
-    from epsworth.pac.utility import Utility
-    from epsworth.pac.world_models import WorldModels
+    from epsworth.pac.release import Release
+    from epsworth.pac.server import ResponseServer, WorldModels
+    from epsworth.pac.unsupervised import procrustes
+    from epsworth.pac.utility import FoundBudget, Utility
 
 _HOMES = {
-    "adapters": ["Mechanism"],
-    "alignment": ["procrustes"],
-    "allocation": ["allocate"],
     "attacks": ["Attack", "lira", "pool_test"],
-    "budget_search": ["FoundBudget"],
     "budgets": ["MI", "DPEquivalent", "Posterior", "RecordPosterior"],
     "conversion": ["budget", "dp_epsilon", "dp_posterior", "generalised_prior", "posterior", "tpr_bound"],
     "exposure": ["Exposure"],
     "forest": ["FixedForest"],
     "ledger": ["Ledger"],
+    "mechanism": ["Mechanism"],
+    "allocation": ["allocate"],
     "privatizer": ["PACPrivatizer"],
-    "released": ["Release"],
-    "responder": ["Responder", "ResponseServer"],
-    "utility": ["Utility"],
-    "world_models": ["WorldModels"],
+    "release": ["Release"],
+    "server": ["ResponseServer", "WorldModels"],
+    "unsupervised": ["procrustes"],
+    "utility": ["FoundBudget", "Utility"],
 }
 
 __all__ = [
@@ -63,7 +59,6 @@ __all__ = [
     "Posterior",
     "RecordPosterior",
     "Release",
-    "Responder",
     "ResponseServer",
     "Utility",
     "WorldModels",

@@ -15,10 +15,10 @@ from scipy.special import expit
 
 from epsworth.arrays import Bools, Floats, generator
 from epsworth.bounds import Interval, Risk
-from epsworth.pac.adapters.adapter import as_numbers
 from epsworth.pac.budgets import Budget
+from epsworth.pac.mechanism import as_numbers
+from epsworth.pac.modes import checked_count
 from epsworth.pac.privatizer import PACPrivatizer
-from epsworth.pac.settings import checked_count
 from epsworth.records import Indices
 from epsworth.results import Result, json_form
 from epsworth.rounding import float_below, show_down, show_up

@@ -116,9 +116,13 @@ class RecordPosterior:
         Success at one record's membership, in (0.5, 1).
     joint : MI, Posterior or DPEquivalent
         What the release may tell in all.  The promise for single records says nothing about questions that concern
-        several: those keep only this cap, but for pairs of rows that are each other's nearest, of which "is one of
-        them in" and "are both in" are held to the nats of ``q``, too.  Above ln 2 = 0.69 nats the cap allows
-        certainty about an even question.
+        several: those keep only this cap, but for every row and its nearest ones ("is one of the two in", "are both",
+        "are most of these four", "of these eight"), which are held to the nats of ``q``, too.  Above ln 2 = 0.69 nats
+        the cap allows certainty about an even question.
+    fpr, tpr : float
+        No attack that raises false alarms in a share ``fpr`` of the releases from worlds without a record finds it in
+        more than ``tpr`` of those from worlds with it.  Without ``tpr``: twice what a Gaussian test of success ``q``
+        finds.
     near : float, optional
         Rows whose columns all differ by at most this much go in or out together, as identical rows always do: with
         near-duplicates apart, "is such a row in" is a question about several records.
@@ -131,7 +135,9 @@ class RecordPosterior:
     """
 
     q: float
-    joint: MI | Posterior | DPEquivalent = MI(1.0)
+    joint: MI | Posterior | DPEquivalent = MI(0.5)
+    fpr: float = 0.001
+    tpr: float | None = None
     near: float | None = None
 
     def __post_init__(self) -> None:
@@ -142,6 +148,13 @@ class RecordPosterior:
             raise TypeError(
                 f"RecordPosterior: joint must be MI(..), Posterior(..) or DPEquivalent(..), got {self.joint!r}"
             )
+        object.__setattr__(self, "fpr", _number("RecordPosterior: fpr", self.fpr))
+        if not 0 < self.fpr < 1:
+            raise ValueError(f"RecordPosterior: fpr must lie strictly between 0 and 1, got {self.fpr!r}")
+        if self.tpr is not None:
+            object.__setattr__(self, "tpr", _number("RecordPosterior: tpr", self.tpr))
+            if not self.fpr < self.tpr <= 1:
+                raise ValueError(f"RecordPosterior: tpr must lie above fpr and at most at 1, got {self.tpr!r}")
         if self.near is None:
             return
         object.__setattr__(self, "near", _number("RecordPosterior: near", self.near, up=True))

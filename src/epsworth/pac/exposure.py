@@ -1,4 +1,4 @@
-"""What a release from a finite list of worlds really gives away: per record and in all, by Monte Carlo.
+"""Exposure of single records to the best attack, by Monte Carlo.
 
 The release is a draw from a Gaussian mixture whose components are known, so the best possible attack on any record
 is Bayes' rule.  Nothing here can be seeded into a release: draws are for analysis.
@@ -213,39 +213,6 @@ def _limit(sums: Floats, squares: Floats, draws: int, width: Floats, risk: Risk)
     lost = 3 * (draws + 4) * UNIT * square  # of mean square less squared mean, the latter being no larger
     variance = (np.maximum(square - mean**2, 0) + lost) * draws / (draws - 1)
     return up(bernstein_upper(mean, variance, draws, width, risk), ulps=draws + 4)
-
-
-def tpr_limit(whitened: Floats, members: Bools) -> Floats:
-    """Return a certain upper limit of every record's true-positive rate at one false alarm in a thousand.
-
-    Tight for budgets well below a nat, where simulation would need very many draws; useless above one.
-
-    Notes
-    -----
-    The density of the release is at least the geometric mean of its components', so that Q = E(P - f)^2 is at most
-    e^{S/2} / m^2 z' exp(X X') z, with X the centred outputs, S their mean square length and z = 1_in - f.  And
-    (a x - b)_+ <= (a x)^2 / 4b, so that TPR <= t FPR + a^2 Q / 4b with a = 1/f + t/(1-f), b = t - 1, for all t > 1.
-
-    Rounding, in units of 2**-53, L being the largest squared length: an exponent is off by (r + 6) L, and by 2 m L for
-    the centre, S/2 by (m + r) L at most; an exponential by 8 more; z by m of itself, since 1 - f is 1/m or more; a
-    double sum of m terms by 2 m + 4.  Terms of the form cancel, so that this is charged on the sum of their sizes.
-    """
-    m, r = whitened.shape
-    centred = whitened - whitened.mean(axis=0)
-    lengths = (centred**2).sum(axis=1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = np.exp(0.5 * lengths.mean())
-        share = members.mean(axis=0)
-        z, weights = members - share, np.exp(centred @ centred.T)
-        form, sizes = (np.einsum("ji,ji->i", side, weights @ side) for side in (z, np.abs(z)))
-        units = (3 * m + 2 * r + 6) * lengths.max() + 4 * m + 20
-        Q = spread * (form + np.expm1(2 * UNIT * units) * sizes) / m**2  # 2: first order, and the sizes' own rounding
-        limits = [
-            odds * FPR + Q * _excess(share, odds)[0] ** 2 / (4 * (odds - 1)) for odds in np.geomspace(1.1, 300, 60)
-        ]
-    # the slope's shares are off by m units, squared; a dozen more
-    found = np.where((share > 0) & (share < 1), up(np.min(limits, axis=0), ulps=2 * m + 16), 1.0)
-    return np.asarray(np.minimum(1.0, np.nan_to_num(found, nan=1.0)))
 
 
 def standing_out(

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.files import check_readable, check_writable, replacing
-from epsworth.pac.adapters.adapter import as_numbers
+from epsworth.pac.mechanism import as_numbers
 from epsworth.values import label_array
 
 if TYPE_CHECKING:
-    from epsworth.pac.adapters.adapter import Mechanism
-    from epsworth.pac.released import Release
+    from epsworth.pac.mechanism import Mechanism
+    from epsworth.pac.release import Release
 
 ENDINGS = (".skops", ".npz")
 KIND = "epsworth: a PAC-private release, 1"
@@ -122,14 +122,14 @@ def _estimator(head: Any) -> Any:
 
 
 def _linear(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
-    from epsworth.pac.adapters.linear import LinearMechanism, blank_of
+    from epsworth.pac.linear import LinearMechanism, blank_of
 
     classes = None if head["classes"] is None else label_array(head["classes"])
     return LinearMechanism(vector, template, classes, False, blank_of(template, classes, head["columns"]))
 
 
 def _kmeans(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
-    from epsworth.pac.adapters.kmeans import KMeansMechanism
+    from epsworth.pac.unsupervised import KMeansMechanism
 
     if vector.size != int(template.n_clusters) * head["columns"]:
         raise ValueError("its centroids are not those of so many columns")
@@ -137,7 +137,7 @@ def _kmeans(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 
 
 def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
-    from epsworth.pac.adapters.components import PCAMechanism
+    from epsworth.pac.unsupervised import PCAMechanism
 
     mean = as_numbers(arrays["mean"], "the mean")
     if mean.shape != (head["columns"],):
@@ -146,7 +146,7 @@ def _pca(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
 
 
 def _forest(head: Any, vector: Floats, template: Any, arrays: Any) -> Mechanism:
-    from epsworth.pac.adapters.forests import ForestMechanism
+    from epsworth.pac.forest import ForestMechanism
 
     classes, features = label_array(head["classes"]), np.array(arrays["features"], dtype=np.intp)
     trees, depth = int(template.n_trees), int(template.depth)

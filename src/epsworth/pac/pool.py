@@ -1,8 +1,12 @@
-"""The pool as given: labels, strata and units, checked once."""
+"""The pool as given: arrays or data frames, labels, strata and units, checked once."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -11,11 +15,12 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.extras import needed
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.pac.adapters.adapter import Labels, check_masked
+from epsworth.pac.mechanism import Labels, check_masked
 from epsworth.pac.worlds import Units, near_groups, units_of
 from epsworth.records import Indices, as_records
-from epsworth.values import label_array
+from epsworth.values import label_array, number, numbers
 
+FEW_ROWS = 8  # that near may make one unit of, whatever the size of the pool
 MISSING = ("nan", "NaT", "<NA>")  # as the values of different libraries call themselves
 
 
@@ -72,7 +77,8 @@ def check_pool(
     Raises
     ------
     ValueError
-        For labels that do not fit, and for a class that cannot be in every world and out of every world.
+        For labels that do not fit, for a class that cannot be in every world and out of every world, and for a ``near``
+        by which rows chain together to more than a hundredth of the pool.
     """
     labels = None if y is None else checked_labels(y, len(X)).copy()
     strata = np.zeros(len(X), dtype=np.intp)
@@ -85,7 +91,13 @@ def check_pool(
         if _are_classes(labels, algorithm):
             strata, classes = code.astype(np.intp), values
     persons = None if groups is None else checked_labels(groups, len(X), "groups")
-    units = units_of(rows, strata, persons, None if near is None else near_groups(X, near))
+    chained = None if near is None else near_groups(X, near)
+    if chained is not None and (most := int(np.bincount(chained).max())) > max(FEW_ROWS, len(X) // 100):
+        raise ValueError(
+            f"near chains {most} of {len(X)} rows to one unit, that goes in or out as a whole; take a smaller one, so "
+            f"that no unit holds more than {max(FEW_ROWS, len(X) // 100)} rows"
+        )
+    units = units_of(rows, strata, persons, chained)
     counts = np.bincount(units.stratum, minlength=1 if classes is None else len(classes))
     if counts.min() < 2:
         raise ValueError(_too_few(int(counts.argmin()), int(counts.min()), strata, classes, units))
@@ -157,3 +169,73 @@ def _are_classes(labels: Labels, algorithm: Any) -> bool:
             raise ValueError(f"y: {type(algorithm).__name__} learns from numbers; recode the labels")
         return False
     return labels.dtype.kind != "f" or bool((labels == np.round(labels)).all())
+
+
+PLAIN = (str, bytes, Number, date, time, timedelta, Decimal)  # what cannot change under its name
+
+
+def kind_of(X: Any) -> str | None:
+    """Return "pandas" or "polars" for one of their data frames, else None; neither is imported."""
+    for name in ("pandas", "polars"):
+        module = sys.modules.get(name)
+        if module is not None and isinstance(X, module.DataFrame):
+            return name
+    return None
+
+
+def rows_of(frame: Any, rows: Bools) -> Any:
+    """Return a data frame of its own with these rows: same columns, types and categories, in the pool's order."""
+    return frame.loc[rows].copy() if kind_of(frame) == "pandas" else frame[np.flatnonzero(rows)]
+
+
+def copied(frame: Any) -> Any:
+    """Return a copy that shares no values with the frame."""
+    return rows_of(frame, np.ones(len(frame), dtype=bool))
+
+
+def numbers_of(frame: Any, apart: float) -> Floats:
+    """Return columns as numbers, shape ``(n, d)``: others than numbers by codes that lie ``apart`` from each other.
+
+    Missing values are NaN.
+
+    Raises
+    ------
+    ValueError
+        For complex numbers, and for things that may change without the frame (lists, objects), by the column's name.
+    """
+    polars, names = kind_of(frame) == "polars", list(frame.columns)
+    header = looks_like_header(names)
+    found = np.empty((len(frame), len(names)))
+    for i, name in enumerate(names):
+        column = frame[name] if polars else frame.iloc[:, i]
+        missing = np.asarray(column.is_null() if polars else column.isna(), dtype=bool)
+        values = column.to_list() if polars else column.tolist()
+        shown = repr(name) if header else shown_name(name, names)
+        found[:, i] = _numbers(values, missing, apart, shown)
+    return found
+
+
+def _numbers(values: list[Any], missing: Bools, apart: float, name: str) -> Floats:
+    held = [value for value, gap in zip(values, missing, strict=True) if not gap]
+    if any(isinstance(value, complex) for value in held):
+        raise ValueError(f"Complex data not supported: the column {name} of X must hold real numbers")
+    if not all(isinstance(value, PLAIN) for value in held):
+        raise ValueError(
+            f"X: the column {name} holds things that are not numbers, text, dates or categories; drop it, or recode it "
+            "by public constants"
+        )
+    found = np.full(len(values), np.nan)
+    if all(isinstance(value, (int, float, np.number)) for value in held):
+        found[~missing] = numbers(held, lambda value: number(+value))  # a truth is 1 or 0
+    else:
+        codes: dict[Any, int] = {}
+        found[~missing] = [apart * codes.setdefault(value, len(codes)) for value in held]
+    return found
+
+
+def told_of(frame: Any) -> str:
+    """Return what a frame holds, as text that is the same in every process."""
+    polars = kind_of(frame) == "polars"
+    columns = [frame[name] if polars else frame.iloc[:, i] for i, name in enumerate(frame.columns)]
+    index = None if polars else frame.index.tolist()
+    return repr((kind_of(frame), index, [(str(c.name), str(c.dtype), c.to_list()) for c in columns]))

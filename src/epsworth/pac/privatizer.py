@@ -16,22 +16,29 @@ from epsworth.arrays import Bools, Floats, generator
 from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
 from epsworth.pac.adapters import prepared
-from epsworth.pac.adapters.adapter import Labels, Mechanism, Prepare
-from epsworth.pac.budget_search import FoundBudget, least_budget
+from epsworth.pac.allocation import Steps
 from epsworth.pac.budgets import MI, Budget, DPEquivalent, Posterior, nats_of
 from epsworth.pac.calibration import LARGEST, Basis, Noise, Plan, calibrate
 from epsworth.pac.exposure import Exposure, expose, rows_of
-from epsworth.pac.frames import copied, kind_of, numbers_of
-from epsworth.pac.lattice import Steps
 from epsworth.pac.ledger import Ledger, Tally
-from epsworth.pac.modes import Apart, Exact, Sampled, calibrated, listed, shape_of
-from epsworth.pac.pool import check_finite, check_pool, checked_columns
-from epsworth.pac.released import Release
-from epsworth.pac.report import nats_beyond_records, report_of
-from epsworth.pac.settings import Mode, Settings, checked_count, checked_weights, sealed
-from epsworth.pac.simulation import Experiment, Trials, list_of, simulate
-from epsworth.pac.stopping import Stop, stop_rule
-from epsworth.pac.utility import Utility, releases_of, utilities
+from epsworth.pac.mechanism import Labels, Mechanism, Prepare
+from epsworth.pac.modes import (
+    Apart,
+    Exact,
+    Mode,
+    Sampled,
+    Settings,
+    calibrated,
+    checked_count,
+    checked_weights,
+    listed,
+    sealed,
+    shape_of,
+)
+from epsworth.pac.pool import check_finite, check_pool, checked_columns, copied, kind_of, numbers_of
+from epsworth.pac.release import Release, nats_beyond_records, report_of
+from epsworth.pac.simulation import Experiment, Stop, Trials, list_of, simulate, stop_rule
+from epsworth.pac.utility import FoundBudget, Utility, least_budget, releases_of, utilities
 from epsworth.pac.worlds import Exchanges, Sampler, Seed, Units
 from epsworth.records import Indices
 
@@ -189,7 +196,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "
                 "a public constant"
             )
-        found = calibrated(asked, experiment, trials)
+        found = calibrated(asked, experiment, trials, (lambda: progress(1.0)) if progress else lambda: None)
         for held in (experiment.mechanism, trials, found.plan, found.exposure):
             if held is not None:
                 sealed(held)

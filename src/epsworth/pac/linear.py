@@ -1,4 +1,4 @@
-"""Linear models: coefficients and intercepts, without what changes no answer."""
+"""Linear models: coefficients and intercepts, in canonical form."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.pac.adapters.adapter import Labels, Mechanism, covariance_of, fixed, turned, with_products
-from epsworth.pac.adapters.components import WIDEST
+from epsworth.pac.mechanism import Labels, Mechanism, covariance_of, fixed, turned, with_products
+from epsworth.pac.unsupervised import WIDEST
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,7 @@
-"""What the privatizer needs to know of an algorithm: a vector per world, and an estimator from a vector alone."""
+"""What the privatizer needs to know of an algorithm.
+
+A vector per world, and the released object from a vector alone.
+"""
 
 from __future__ import annotations
 
