@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Clock, Row, shown
-from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts
+from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, RunTerms
 
 PART = 65_536
 ALIKE = 1.5  # of a run beside a hundred: one beside ten thousand, which reads none of them
@@ -39,7 +39,7 @@ class Small:
             self.runs += 1
             ledger, counts = Ledger(self.folder), RowCounts()
             counts.add(ledger.hashes(np.arange(PEOPLE) + PEOPLE * self.runs))
-            terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=PEOPLE, person="id", cap="1.5")
+            terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=PEOPLE, terms=RunTerms("id", "1.5"))
             digest = ledger.digest(b"%d" % self.runs)
             run = ledger.begin(terms, Identity("policy 1", digest, f"out{self.runs}"), counts)
             ledger.finish(run, "ab" * 32)
@@ -69,7 +69,7 @@ def _charge(clock: Clock) -> Row:
             ledger, counts = Ledger(Path(folder, str(number))), RowCounts()
             for first in range(0, count, PART):
                 counts.add(ledger.hashes(ids[first : first + PART]))
-            terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=count, person="id")
+            terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=count, terms=RunTerms("id"))
             ledger.begin(terms, Identity("policy 1", bytes(32), "out"), counts)
 
         found = clock.race(charge, lambda: np.sort(noise), runs=3)

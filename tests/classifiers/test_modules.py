@@ -326,9 +326,12 @@ def test_modules_that_compute_by_other_code_are_not_read(monkeypatch):
     compiled._compiled_call_impl = lambda *rows: rows[0]
     for module in (whole, part, compiled):
         assert isinstance(said(module_network, module), str)
-    with monkeypatch.context() as patched:
+    with monkeypatch.context() as patched:  # the class itself: what is read is compared with the answers
         patched.setattr(nn.ReLU, "forward", lambda self, rows: -rows)
-        assert isinstance(said(module_network, fresh()), str)
+        domain = ew.Domain.of({f"x{j}": (0, 1) for j in range(4)})
+        asked = {"mechanisms": "pm", "epsilons": [2], "domain": domain, "sensitive": [0], "method": "propagation"}
+        with pytest.raises(ValueError, match="its answers are not those of its weights"):
+            ew.stability(fresh(), np.random.default_rng(0).uniform(size=(5, 4)), **asked)
     handle = nn.modules.module.register_module_forward_hook(lambda module, rows, out: -out)
     try:
         assert "hooks are set on all modules" in said(module_network, fresh())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts
+from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, RunTerms
 
 WATCHED = ("ledger.py", "store.py", "costs.py", "people.py")
 
@@ -24,7 +24,7 @@ def release(folder: Path, name: str, *, cap: str | None = None) -> str:
     ledger, counts = Ledger(folder / "ledger"), RowCounts()
     counts.add(ledger.hashes(np.array([0, 1, 2, 3, 4, 4])))
     digest = hashlib.blake2b(name.encode(), key=ledger.digest_key, digest_size=32).digest()
-    terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=6, person="id", cap=cap)
+    terms = ChargeRequest("policy", Fraction(1), Fraction(0), rows=6, terms=RunTerms("id", cap))
     run = ledger.begin(terms, Identity("policy 1", digest, name), counts)
     if run.state == "done":
         return run.state

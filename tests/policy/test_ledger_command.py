@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts
+from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, RunTerms
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger, counts = Ledger(tmp_path / "kept"), RowCounts()
     counts.add(ledger.hashes([7, "Ann", "Ann"]))
-    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, person="id", cap=Decimal(2))
+    terms = ChargeRequest("5f2e" * 16, Fraction(1, 3), Fraction(0), rows=3, terms=RunTerms("id", Decimal(2)))
     ledger.begin(terms, Identity("policy 1", bytes(32), "out.csv"), counts)
     return tmp_path
 

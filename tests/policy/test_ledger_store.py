@@ -25,7 +25,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, Run, people
+from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, Run, RunTerms, people
 from epsworth.policy.ledger.costs import ONE, amount_above
 from epsworth.policy.ledger.store import DATABASE, KEY
 
@@ -44,8 +44,11 @@ def begun(ledger: Ledger, number: int, ids=None, *, target: str = "out", **terms
     rows = terms.pop("rows", 1 if ids is None else len(ids))
     person = terms.pop("person", None if ids is None else "id")
     price = Fraction(terms.pop("epsilon", HALF)), Fraction(terms.pop("delta", 0))
+    stated = RunTerms(
+        person, *(terms.pop(name, None) for name in ("cap", "delta_cap", "most")), terms.pop("again", False)
+    )
     return ledger.begin(
-        ChargeRequest(terms.pop("policy", "policy"), *price, rows, person, **terms),
+        ChargeRequest(terms.pop("policy", "policy"), *price, rows, stated, **terms),
         Identity("policy 1", bytes([number]) * 32, target),
         None if ids is None else counted(ledger, ids),
     )
@@ -653,6 +656,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match=r"cannot be kept .Not a directory"):
         Ledger(tmp_path / "file" / "ledger")
+    with pytest.raises(ValueError, match="a ledger is a folder, and .*file is a file; name another place"):
+        Ledger(tmp_path / "file")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="whoever runs this may write anywhere")

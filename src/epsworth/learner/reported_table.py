@@ -14,9 +14,8 @@ from epsworth.learner.assignment import refuse_files
 from epsworth.learner.report_files import ROWS, columns, draw, is_lines
 from epsworth.learner.tables.steps import Step
 from epsworth.policy.files.file_tables import PartWords
-from epsworth.policy.files.one_file import check_most
 from epsworth.policy.files.outputs import execute_run
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, Run, RunTerms
 from epsworth.tables import column
 
 VERSION = 1  # of the way from words to reports
@@ -115,6 +114,7 @@ def reported(
     """Do what `report_file` says."""
     from epsworth.tables import read_texts
 
+    terms = RunTerms(person, cap, None, most, again)
     refuse_files(config)
     store = Ledger(ledger)
     path, as_lines = check_name("output", check_writable(destination).resolve()), is_lines(destination)
@@ -124,9 +124,8 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    counts, most = None, check_most(most)
-    if person is not None:
-        counts = RowCounts(most=most)
+    counts = terms.counts
+    if person is not None and counts is not None:
         counts.add(store.hashes(column(table, person).to_list()))
         table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
     users = config.admitted(columns(config, table), column(table, target))
@@ -137,7 +136,7 @@ def reported(
         content["first rows"] = [person, most]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    request = _request(config, rows, person, cap, most, again)
+    request = _request(config, rows, terms)
     run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
@@ -149,9 +148,7 @@ def reported(
     return Reported(rows, run)
 
 
-def _request(
-    config: Asked, rows: int, person: str | None, cap: Amount | None, most: int | None, again: bool
-) -> ChargeRequest:
+def _request(config: Asked, rows: int, terms: RunTerms) -> ChargeRequest:
     """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
     epsilon = (
         config.config if isinstance(config, Step) else config
@@ -162,10 +159,7 @@ def _request(
         epsilon,
         Fraction(0),
         rows=rows,
-        person=person,
-        cap=cap,
-        most=most,
-        again=again,
+        terms=terms,
         adds=f"epsilon {config.epsilon}",
         left="were reported",
         where=before if isinstance(config, Step) else "before",

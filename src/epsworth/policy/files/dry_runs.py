@@ -16,7 +16,6 @@ from epsworth.policy.files.one_file import (
     ENDINGS,
     Format,
     at_hand_as_file,
-    check_most,
     first_rows,
     kind_of_ends,
     request_of,
@@ -24,7 +23,7 @@ from epsworth.policy.files.one_file import (
 from epsworth.policy.files.outputs import STANDARD, is_there
 from epsworth.policy.files.workers import Secret
 from epsworth.policy.folders import folder_named, state_folder
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, is_ledger
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, RunTerms, is_ledger
 from epsworth.policy.ledger.costs import State
 from epsworth.policy.policy import Policy
 from epsworth.policy.tables import Perturbation
@@ -157,12 +156,12 @@ def dry_run(
     (3, 2, 2, 'new', ['people.csv'])
     """
     told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
-    most = check_most(max_rows_per_person)
-    counts = None if person is None else RowCounts(most=most)
+    terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
+    counts = terms.counts
     with _looked_into(place) as store:
-        seen, identity, output = _seen(policy, source, destination, kind, sep, person, store, counts, told)
+        seen, identity, output = _seen(policy, source, destination, kind, sep, terms, store, counts, told)
         rows = sum(one.released for one in seen)
-        request = request_of(policy, rows, person, cap, delta_cap, most, again=again)
+        request = request_of(policy, rows, terms)
         state = store.preview(request, identity, counts)
         known = store.find(identity, person)
         if state == "done" and not is_there(output, None if known is None else known.sha256):
@@ -176,13 +175,13 @@ def _told(
     """Return the facts of a run."""
     names = tuple(dict.fromkeys(name for one in seen for name in one.columns))
     passing, promise = policy.passing, policy.guarantee
-    stated = request.rows if request.most is None else request.most
+    stated = request.rows if request.terms.most is None else request.terms.most
     people, most = (None, stated) if counts is None else (len(of := counts.sorted()[1]), int(of.max(initial=0)))
     return DryRun(
         request.rows, policy.names,
         tuple(name for name in names or passing.columns if name in passing.columns),
         tuple(name for name in names or passing.drop if name in passing.drop),
-        promise.epsilon, promise.delta, promise.notion, request.person, people, most,
+        promise.epsilon, promise.delta, promise.notion, request.terms.person, people, most,
         float_above(Fraction(promise.epsilon) * most), str(place), state,
         sum(one.rows - one.released for one in seen),
     )  # fmt: skip
@@ -198,20 +197,19 @@ def _looked_into(place: Path) -> Iterator[Ledger]:
 
 
 def _seen(
-    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, person: str | None,
+    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, terms: RunTerms,
     store: Ledger, counts: RowCounts | None, told: Progress,
 ) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
     """Read what is there; return it, what makes the run the same, and where its last output would lie."""
-    most = None if counts is None else counts.most
 
     def read(form: str, path: Path) -> Seen:
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
-        return file_table(form, Perturbation(policy), path, person, store.digest).seen(count, told)
+        return file_table(form, Perturbation(policy), path, terms.person, store.digest).seen(count, told)
 
     if str(source) != STANDARD and Path(source).is_dir():
         given = inputs(source, kind, ENDINGS)
         form, place = with_sep(given.kind, sep), Path(destination).resolve()
-        check_limit(person, most)
+        check_limit(terms)
         several = [read(form, path) for path in given.paths]
         whole = digests_of(Secret(store.digest_key), given.names, several)[1]
         return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
@@ -222,4 +220,4 @@ def _seen(
     with at_hand_as_file(str(source)) as path:
         seen = first_rows(read(form, path), counts)
     target = STANDARD if output is None else str(output)
-    return [seen], Identity(derivation(policy, form, person, most), seen.digest, target), output
+    return [seen], Identity(derivation(policy, form, terms.person, terms.most), seen.digest, target), output

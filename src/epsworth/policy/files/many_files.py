@@ -20,9 +20,8 @@ import numpy as np
 
 from epsworth.documents import read_json
 from epsworth.files import OutputError, check_name, file_named
-from epsworth.numerals import truth
 from epsworth.policy.files.file_tables import Seen, derivation, keyed, with_sep
-from epsworth.policy.files.one_file import ENDINGS, READING, Format, Progress, check_most, receipt_of, request_of
+from epsworth.policy.files.one_file import ENDINGS, READING, Format, Progress, receipt_of, request_of
 from epsworth.policy.files.outputs import STANDARD, execute_run, hash_of, is_there, on_disk
 from epsworth.policy.files.workers import (
     Drawing,
@@ -39,7 +38,7 @@ from epsworth.policy.files.workers import (
     file_key,
 )
 from epsworth.policy.folders import NO_LINKS, folder_named, state_folder, to_disk
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_person
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, RunTerms
 from epsworth.policy.ledger.store import LedgerEntry
 from epsworth.policy.policy import Given, as_policy
 from epsworth.policy.receipt import Receipt
@@ -423,22 +422,20 @@ def perturb_files(
     check_apart(sources, folder, ledger)
     given = inputs(sources, kind, ENDINGS)
     form = with_sep(given.kind, sep)
-    most = check_limit(person, max_rows_per_person)
-    check_caps(cap=cap, delta_cap=delta_cap)
-    truth("again", again)
-    check_person(person)
+    terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
+    check_limit(terms)
     store = Ledger(ledger)
     place = Folder(folder, given)
     told = progress or (lambda share: None)
     digest_key = Secret(store.digest_key)
     files = [Source(index, path, form, policy, person, digest_key) for index, path in enumerate(given.paths)]
     with chosen(workers, cluster, map) as spread:
-        counts = None if person is None else RowCounts()
+        counts = terms.counts
         seen = _first_reading(spread, files, counts, store, told)
         digests, whole = digests_of(digest_key, given.names, seen)
         identity = Identity(derivation(policy, form), whole, str(place.path))
         rows = sum(one.rows for one in seen)
-        request = request_of(policy, rows, person, cap, delta_cap, most, again=again)
+        request = request_of(policy, rows, terms)
         name = store.digest(repr((identity, person)).encode()).hex()
         with place.claimed(name, lambda: _known(store, identity, person, again=again)):
             run = store.begin(request, identity, counts)
@@ -452,14 +449,13 @@ def perturb_files(
     return release.receipt
 
 
-def check_limit(person: str | None, most: int | None) -> int | None:
+def check_limit(terms: RunTerms) -> None:
     """Refuse to choose rows of people over several files: readers of one do not know of the others."""
-    if person is not None and most is not None:
+    if terms.person is not None and terms.most is not None:
         raise ValueError(
             "max_rows_per_person beside person chooses among the rows of one table, and these are several; put them "
             "into one file, or leave it out"
         )
-    return check_most(most)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
-from epsworth.numerals import plain, short, truth, whole
+from epsworth.numerals import plain, short
 from epsworth.parallel import check_n_jobs
 from epsworth.policy.files.file_tables import PartWords, Seen, derivation, file_table, with_sep
 from epsworth.policy.files.outputs import STANDARD, bytes_of, execute_run, standard_output
-from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, check_caps, check_person
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, RunTerms
 from epsworth.policy.policy import Given, Policy, as_policy
 from epsworth.policy.receipt import Receipt
 from epsworth.policy.tables import Perturbation, check_words
@@ -111,22 +111,19 @@ def perturb_file(
     """
     policy = as_policy(policy, source)
     form = with_sep(kind_of_ends(source, destination, kind), sep)
+    terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
     check_n_jobs(jobs)
-    check_caps(cap=cap, delta_cap=delta_cap)
-    check_most(max_rows_per_person)
-    truth("again", again)
     check_words(words)
-    check_person(person)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
         table = file_table(form, perturbation, path, person, store.digest)
-        counts = None if person is None else RowCounts(most=check_most(max_rows_per_person))
+        counts = terms.counts
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
         seen = first_rows(table.seen(count, lambda share: told(READING * share)), counts)
-        derived = derivation(policy, form, person, max_rows_per_person)
+        derived = derivation(policy, form, person, terms.most)
         identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
-        request = request_of(policy, seen.released, person, cap, delta_cap, max_rows_per_person, again=again)
+        request = request_of(policy, seen.released, terms)
         run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
@@ -143,40 +140,15 @@ def perturb_file(
     return replace(receipt, rows_left_out=seen.rows - seen.released)
 
 
-def check_most(most: int | None) -> int | None:
-    """Refuse what is no number of rows."""
-    return None if most is None else whole("max_rows_per_person", most)
-
-
 def first_rows(seen: Seen, counts: RowCounts | None) -> Seen:
     """Return what was seen with the rows that are released, where people have a largest number of rows."""
     return seen if counts is None else replace(seen, kept=counts.kept())
 
 
-def request_of(
-    policy: Policy,
-    rows: int,
-    person: str | None,
-    cap: Amount | None,
-    delta_cap: Amount | None,
-    most: int | None,
-    *,
-    again: bool,
-) -> ChargeRequest:
+def request_of(policy: Policy, rows: int, terms: RunTerms) -> ChargeRequest:
     """Return what a run under a policy costs a row, and how a person's rows are counted."""
     epsilon, delta = price_of(policy)
-    return ChargeRequest(
-        policy.fingerprint,
-        epsilon,
-        delta,
-        rows=rows,
-        person=person,
-        cap=cap,
-        delta_cap=delta_cap,
-        most=most,
-        again=truth("again", again),
-        adds=f"epsilon {plain(policy.total)}",
-    )
+    return ChargeRequest(policy.fingerprint, epsilon, delta, rows, terms, adds=f"epsilon {plain(policy.total)}")
 
 
 def price_of(policy: Policy) -> tuple[Fraction, Fraction]:
@@ -277,9 +249,9 @@ def receipt_of(
         times_before=run.times_before,
         epsilon_so_far=float_above(run.epsilon_so_far),
         delta_so_far=min(1.0, float_above(run.delta_so_far)),
-        person=request.person,
+        person=request.terms.person,
         people=None if of_each is None else len(of_each),
-        most=request.most if of_each is None else int(of_each.max(initial=0)),
+        most=request.terms.most if of_each is None else int(of_each.max(initial=0)),
         already_done=run.state == "done",
     )
 

@@ -7,8 +7,8 @@
 ``store``   one SQLite database and one key, in a folder
 """
 
-from epsworth.policy.ledger.costs import Amount, ChargeRequest, Identity, Run, check_caps
-from epsworth.policy.ledger.ids import check_id_column, check_person, count_ids
+from epsworth.policy.ledger.costs import Amount, ChargeRequest, Identity, Run, RunTerms
+from epsworth.policy.ledger.ids import check_id_column, count_ids
 from epsworth.policy.ledger.ledger import Ledger
 from epsworth.policy.ledger.people import RowCounts
 from epsworth.policy.ledger.store import is_ledger
@@ -20,9 +20,8 @@ __all__ = [
     "Ledger",
     "RowCounts",
     "Run",
-    "check_caps",
+    "RunTerms",
     "check_id_column",
-    "check_person",
     "count_ids",
     "is_ledger",
 ]

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.numerals import EXACT, exact_decimal, plain, short, whole
-from epsworth.policy.ledger.ids import Hashes
+from epsworth.numerals import EXACT, exact_decimal, plain, short, truth, whole
+from epsworth.policy.ledger.ids import Hashes, check_person
 from epsworth.policy.ledger.people import RowCounts, Sums
 
 PLACES = 12
@@ -40,6 +40,43 @@ class Amounts(NamedTuple):
 
 
 @dataclass(frozen=True)
+class RunTerms:
+    """What whoever starts a run states for it, checked before a ledger is opened.
+
+    Attributes
+    ----------
+    person : str or None
+        The column that says whose a row is; None charges everybody for all rows.
+    cap, delta_cap : number, text or None
+        What no person may exceed.  Column and caps are fixed once they are stated; None means what is fixed.
+    most : int or None
+        The most rows that a person has, where the user states it.
+    again : bool
+        Allow records to leave a second time.
+    """
+
+    person: str | None = None
+    cap: Amount | None = None
+    delta_cap: Amount | None = None
+    most: int | None = None
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        check_person(self.person)
+        for name in ("cap", "delta_cap"):
+            if (value := getattr(self, name)) is not None:
+                amount_below(name, value)
+        if self.most is not None:
+            object.__setattr__(self, "most", whole("max_rows_per_person", self.most))
+        truth("again", self.again)
+
+    @property
+    def counts(self) -> RowCounts | None:
+        """Fresh counts of people's rows; None where nobody is named."""
+        return None if self.person is None else RowCounts(most=self.most)
+
+
+@dataclass(frozen=True)
 class ChargeRequest:
     """What a run costs, what the ledger is to hold it to, and the words in which a repeat of it is refused.
 
@@ -51,14 +88,7 @@ class ChargeRequest:
         Per row.
     rows : int
         Of the whole input.
-    person : str or None
-        The column that says whose a row is; None charges everybody for all rows.
-    cap, delta_cap : number, text or None
-        What no person may exceed.  Column and caps are fixed once they are stated; None means what is fixed.
-    most : int or None
-        The most rows that a person has, where the user states it.
-    again : bool
-        Allow records to leave a second time.
+    terms : RunTerms
     adds, left, where, output : str
         Words: these records *left* 2 times *under this policy*; another run *adds* that much; use the *output* you
         have.
@@ -68,11 +98,7 @@ class ChargeRequest:
     epsilon: Fraction
     delta: Fraction
     rows: int
-    person: str | None = None
-    cap: Amount | None = None
-    delta_cap: Amount | None = None
-    most: int | None = None
-    again: bool = False
+    terms: RunTerms = RunTerms()
     adds: str = "as much"
     left: str = "left"
     where: str = "under this policy"
@@ -135,10 +161,12 @@ class LedgerConfig:
         """Return what is fixed from now on; what differs from what was fixed is refused."""
         amounts = {
             name: amount_below(name, value)
-            for name, value in {"cap": request.cap, "delta_cap": request.delta_cap}.items()
+            for name, value in {"cap": request.terms.cap, "delta_cap": request.terms.delta_cap}.items()
             if value is not None
         }
-        stated: dict[str, str | int] = amounts | ({} if request.person is None else {"person": request.person})
+        stated: dict[str, str | int] = amounts | (
+            {} if request.terms.person is None else {"person": request.terms.person}
+        )
         for name, value in stated.items():
             before = getattr(self, name)
             if before not in (None, value):
@@ -163,9 +191,9 @@ class RunCost:
     def of(cls, request: ChargeRequest, counts: RowCounts | None) -> RunCost:
         """Round a price up, and look at the people."""
         price = Amounts(amount_above("epsilon", request.epsilon), amount_above("delta", request.delta))
-        rows, stated = whole("rows", request.rows, least=0), request.most
+        rows, stated = whole("rows", request.rows, least=0), request.terms.most
         limit = rows if stated is None else whole("max_rows_per_person", stated, most=MOST)
-        assert (request.person is None) == (counts is None)
+        assert (request.terms.person is None) == (counts is None)
         if counts is None:
             return cls(price, rows, limit)
         if counts.rows != rows:
@@ -264,13 +292,6 @@ def amount_below(name: str, value: object) -> int:
     if not 0 < amount <= LARGEST:
         raise ValueError(f"{name} must lie between 1e-12 and 4,600,000, got {short(value)}")
     return amount
-
-
-def check_caps(**caps: object) -> None:
-    """Refuse what is no cap, by its name, before a ledger is opened."""
-    for name, value in caps.items():
-        if value is not None:
-            amount_below(name, value)
 
 
 def decimal_of(amount: int) -> Decimal:

@@ -140,7 +140,7 @@ class Ledger:
                 lost = _lost(tables, cost)
             tables.set_meta(config, everybody)  # what is stated holds from now on
             key = None if state == "done" else tables.key(entry.id)
-        so_far = _sum(record.price for record in records) if request.person is None else everybody.plus(lost)
+        so_far = _sum(record.price for record in records) if request.terms.person is None else everybody.plus(lost)
         before = sum(record.fingerprint == request.policy for record in records) - 1
         epsilon, delta = (Fraction(amount, ONE) for amount in so_far)
         return Run(entry.id, key, state, entry.sha256, before, epsilon, min(delta, Fraction(1)))
@@ -164,11 +164,11 @@ class Ledger:
         ``records``: the runs of the same records.
         """
         same = [entry for entry in records if entry.fingerprint == request.policy]
-        known = _last(same, identity, request.person)
-        state = "new" if known is None else self._known(known, cost, again=request.again)
+        known = _last(same, identity, request.terms.person)
+        state = "new" if known is None else self._known(known, cost, again=request.terms.again)
         if known is not None and state != "new":
             return known, state
-        if same and not request.again:
+        if same and not request.terms.again:
             raise self.repeated(request, len(same), stopped=any(entry.state == "charged" for entry in same))
         return None, "new"
 
@@ -369,7 +369,7 @@ def _entry(newest: LedgerEntry | None, request: ChargeRequest, identity: Identit
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     entry = LedgerEntry(
         serial, secrets.token_bytes(16), request.policy, identity.policy, identity.digest, identity.target,
-        request.person, *cost.price, cost.rows, cost.most, day,
+        request.terms.person, *cost.price, cost.rows, cost.most, day,
     )  # fmt: skip
     return entry._replace(head=entry.linked(before))
 
