@@ -176,3 +176,29 @@ def planned_with_what_is_printed_rounded_up(original):
         return short, shuffled(short, **given)
 
     return rounded
+
+
+SHUFFLER = "tests/shuffling/test_shuffler.py"
+BATCH = (
+    "a forwarded batch is a uniformly random order of checked reports, "
+    "and a smaller one than was planned with is held back"
+)
+
+
+@mutant("epsworth.learner.shuffler.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")
+def the_last_report_stays_last(original):
+    return lambda count, source: np.append(original(count - 1, source), count - 1)
+
+
+@mutant(
+    "epsworth.learner.shuffler.random_order",
+    claim=BATCH,
+    test=f"{SHUFFLER}::test_a_batch_holds_the_reports_in_another_order_and_nothing_else",
+)
+def forwarded_as_they_arrived(original):
+    return lambda count, source: np.arange(count)
+
+
+@mutant("epsworth.learner.shuffler.shuffle_files", claim=BATCH, test=f"{SHUFFLER}::test_a_small_batch_is_held_back")
+def small_batches_forwarded(original):
+    return lambda *given, at_least: original(*given, at_least=2)

@@ -162,6 +162,7 @@ def aggregate(
     print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
 
 
+app.command("shuffle")(shuffling.shuffle_reports)
 app.command("close")(close_round)
 
 

@@ -1,9 +1,14 @@
-"""What ``convert --shuffle`` and ``learn plan --shuffled`` share: shuffled reports, asked about and told."""
+"""``epsworth learn shuffle``, and what ``convert --shuffle`` and ``learn plan --shuffled`` share."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from epsworth.cli import options
 
 if TYPE_CHECKING:
     from epsworth.guarantees import Central
@@ -78,3 +83,31 @@ def print_central(found: Central) -> None:
     print(f"{str(found)[0].upper()}{str(found)[1:]}")
     if found.tightness:
         print(found.tightness)
+
+
+@options.apart
+def shuffle_reports(
+    settings: Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration (.json), or a table's round.")],
+    sources: Annotated[list[Path], typer.Argument(help="Files of reports, as they arrived.")],
+    out: Annotated[Path, typer.Option("--output", "-o", help="Output: the batch (.ldp), in random order.")],
+    at_least: Annotated[int, typer.Option(help="Hold back a batch of fewer reports than were planned with.")],
+    delta: Annotated[float | None, typer.Option(help="Say what the batch keeps at this delta.")] = None,
+    fakes: Annotated[int, typer.Option(help="With --delta: so many of the reports may be fakes.")] = 0,
+) -> None:
+    """Forward reports as a trusted shuffler: checked, in random order, in full batches alone.
+
+    Whoever runs it sees every report with its sender, and must be another party than who gets the batch.
+    """
+    from epsworth.learner import shuffle_files
+    from epsworth.learner.asked import load_asked
+
+    made = load_asked(settings)
+    if delta is not None:
+        made.shuffled(users=at_least, delta=delta, fakes=fakes)  # refused before anything is written
+    found = shuffle_files(made, sources, out, at_least=at_least)
+    if not found.forwarded:
+        print(f"Held back: {found.reports:,} reports arrived, and {at_least:,} were planned with; wait for more.")
+        raise typer.Exit(1)
+    print(f"{found.reports:,} reports forwarded in random order, fingerprint {made.fingerprint()[:12]}.")
+    if delta is not None:
+        print_central(made.shuffled(users=found.reports, delta=delta, fakes=fakes))

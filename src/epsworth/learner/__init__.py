@@ -15,6 +15,7 @@
 ``certificates``  what is sure about a label; ``tails``
 ``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
+``shuffler``      full batches of checked reports in random order
 ``validation``    `PrivateValidation`: accuracy by randomised response
 ``report_files``  reports as files, aggregated in bounded memory; ``reported_table``: a table, reported once
 ``tables``        `TableLearner`: many columns of any kind, in rounds
@@ -37,6 +38,7 @@ from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.report_files import aggregate_files, write_reports
 from epsworth.learner.reported_table import report_file
+from epsworth.learner.shuffler import Batch, shuffle_files
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tables.audited import AuditedClassifier
 from epsworth.learner.tables.audits import ScoreAudit
@@ -56,6 +58,7 @@ __all__ = [
     "Accuracies",
     "Aggregator",
     "AuditedClassifier",
+    "Batch",
     "Category",
     "Certificates",
     "Classifier",
@@ -81,6 +84,7 @@ __all__ = [
     "published_bound",
     "rate",
     "report_file",
+    "shuffle_files",
     "simulate",
     "write_reports",
 ]

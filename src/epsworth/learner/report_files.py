@@ -181,6 +181,23 @@ def _aggregate(config: Asked, part: Part) -> Aggregator:
     return found
 
 
+def report_blocks(config: Asked, path: Path) -> Iterator[bytes | list[bytes]]:
+    """Yield the reports of a file as they lie there, in bounded memory; a state, which holds none, is refused."""
+    if not path.is_file():
+        raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
+    if _is_state(path):
+        raise ValueError(f"{path} is the state of an aggregation, which holds no reports; name files of reports")
+    lines = is_lines(path)
+    with path.open("rb") as stream:
+        if lines:
+            try:
+                yield from _packed_of_lines(stream)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+        else:
+            yield from _packed(stream, Part(path, 0, os.path.getsize(path)), config.report_size)
+
+
 def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
     stream.seek(part.start)
     left, step = part.stop - part.start, max(1, BATCH // size) * size

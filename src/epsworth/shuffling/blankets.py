@@ -179,7 +179,7 @@ def excess_of_sum(n: int, masses: Floats, values: Floats, tail: float) -> float:
     -----
     Rounding: masses err by a few units each, a factor e^(4e-15 n) covers that; values and n-fold means err by a few
     units per draw, which 1e-14 n added to the sum covers; the transform errs by less than 512 units of the sum's
-    standard deviation.
+    standard deviation.  It is infinite where the law is too wide for a transform.
     """
     positions, weights, step = _on_lattice(n, masses, values)
     centre = float(weights @ positions) / float(weights.sum())
@@ -189,6 +189,10 @@ def excess_of_sum(n: int, masses: Floats, values: Floats, tail: float) -> float:
     base = float(values[1])
     mean = n * (base + step * centre)
     half, beyond = _window(n, weights, apart, sd, mean / step, tail / step)
+    if mean / step + half <= 0 and beyond <= tail / step:
+        return beyond * step  # all of the window lies left of zero
+    if half > MOST_POINTS:
+        return math.inf
     size = 1 << max(4, math.ceil(math.log2(2 * half + 8)))
     anchor = math.floor(n * centre)
     spectrum = np.empty(size // 2 + 1, dtype=np.complex128)
@@ -233,22 +237,32 @@ def _on_lattice(n: int, masses: Floats, values: Floats) -> tuple[Floats, Floats,
 
 
 def _window(n: int, weights: Floats, apart: Floats, sd: float, mean: float, tail: float) -> tuple[float, float]:
-    """Return half the width of the window, and a bound on the excess beyond its right end, in steps.
-
-    E(S; S > r) <= (r + 1/t) E e^(t (S - r)) for all t > 0.
-    """
+    """Return half the width of the window, and a bound on the excess beyond its right end, in steps."""
     beyond, half = math.inf, 0.0
     most = n * float(apart.max())  # no sum lies further right
     for z in (4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30):
         half = max(z * sd, -mean)  # to zero at least: further left nothing is in excess
-        right = max(mean + half, 0.0)
         if half >= most:
             return half, 0.0
-        for factor in (0.5, 0.7, 0.85, 1.0, 1.2):
-            t = min(factor * half / sd**2, 300 / float(np.abs(apart).max()))
-            steps = t * apart
-            moment = n * math.log1p(max(float(weights @ (np.expm1(steps) - steps)), 0.0))
-            beyond = min(beyond, (right + 1 / t) * math.exp(min(700.0, moment - t * half)) * (1 + 1e-9))
+        beyond = _chernoff(n, weights, apart, max(mean + half, 0.0), half, sd)
         if beyond <= tail:
             break
     return half, beyond
+
+
+def _chernoff(n: int, weights: Floats, apart: Floats, right: float, half: float, sd: float) -> float:
+    """Return a bound on E(S; S > right), a distance ``half`` right of the mean.
+
+    E(S; S > r) <= (r + 1/t) E e^(t (S - r)) for all t > 0; a few halvings find a good one.
+    """
+
+    def exponent(t: float) -> float:
+        steps = t * apart
+        return n * math.log1p(max(float(weights @ (np.expm1(steps) - steps)), 0.0)) - t * half
+
+    low, high = 0.0, min(2 * half / sd**2, 300 / float(np.abs(apart).max()))
+    for _ in range(16):  # the exponent is convex
+        one, two = low + 0.382 * (high - low), low + 0.618 * (high - low)
+        low, high = (low, two) if exponent(one) < exponent(two) else (one, high)
+    t = (low + high) / 2
+    return (right + 1 / t) * math.exp(min(700.0, exponent(t))) * (1 + 1e-9)

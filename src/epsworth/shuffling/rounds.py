@@ -14,7 +14,7 @@ from scipy.fft import irfft, rfft
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.rounding import UNIT
-from epsworth.shuffling.binomials import below, point_mass
+from epsworth.shuffling.binomials import ETA, below, point_mass
 from epsworth.shuffling.clones import (
     LEAST_DELTA,
     MOST_EPSILON,
@@ -48,7 +48,8 @@ def epsilon_of_rounds(users: int, local: float, delta: float, rounds: int, top: 
         found = float(masses[over] @ -np.expm1(epsilon - losses[over]))
         norm = float(np.sqrt(masses @ masses))
         rough = 64 * UNIT * rounds * math.log2(masses.size) * norm * math.sqrt(np.count_nonzero(over))
-        return depth((found + rough + lost) * (1 + 1e-9)) - depth(delta)
+        granted = math.exp(2 * ETA * rounds) * (1 + 1e-9)  # point masses, in every round
+        return depth((found + rough + lost) * granted) - depth(delta)
 
     if gap(top) < 0:
         return top

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
-from epsworth.guarantees import Pure
+from epsworth.guarantees import Central, Pure
+from epsworth.learner.amplification import Law, shuffled_reports
 from epsworth.learner.config import PREFIX
 from epsworth.learner.mechanism import Mechanism
 from epsworth.learner.tables.config import TableConfig, canonical
@@ -92,6 +93,11 @@ class Step(ABC):
     def promise(self, reports: int) -> Pure:
         """Return what so many reports of one user keep together, of this step or of several."""
         return Pure(float_above(reports * self.config.budget), "record")
+
+    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
+        """Return what this step's reports keep behind an anonymising shuffler: see `LatticeConfig.shuffled`."""
+        given: dict[str, Any] = {"users": users, "delta": delta, "fakes": fakes, "smallest_row": smallest_row}
+        return shuffled_reports(self.guarantee, Law("any"), rows=self.rows, **given)
 
     @cached_property
     def report_size(self) -> int:
