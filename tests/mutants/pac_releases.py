@@ -191,7 +191,7 @@ def any_head_is_the_known_one(original):
 
 
 @mutant(
-    "epsworth.pac.ledger.Alone.at_home",
+    "epsworth.pac.ledger.ProcessLock.at_home",
     claim="a server's total is not spent again from an older journal, nor by a forked process",
     test=f"{RESPONDER}::test_a_forked_process_cannot_answer_nor_take_the_lock_away",
 )

@@ -58,14 +58,14 @@ def privatizer():
 
 @cache
 def _privatize():
-    from epsworth.pac.release import noise_told
+    from epsworth.pac.release import noise_summary
 
     made = privatizer()
     release = made.release()
     report = release.report() | {"columns": ["age", "bmi"], "unit_scale": False}
     audit = made.audit(draws=500).to_dict()
     return _plain(
-        {"release": release.to_dict()["release"], "report": report, "audit": audit, "noise": noise_told(made)}
+        {"release": release.to_dict()["release"], "report": report, "audit": audit, "noise": noise_summary(made)}
     )
 
 

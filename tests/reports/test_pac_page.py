@@ -12,7 +12,7 @@ from made_pages import Read
 from test_noise_page import number, rows_of, said, walk
 
 from epsworth.pac.conversion import posterior
-from epsworth.pac.release import noise_told
+from epsworth.pac.release import noise_summary
 from epsworth.reports import report_document
 
 
@@ -56,8 +56,8 @@ def test_the_slider_tells_what_the_nats_allow():
 def test_nothing_told_is_an_output_of_a_world_or_tells_the_secret():
     """Before the noise, outputs are what the promise hides: none of them is on the page or in its JSON."""
     made = privatizer()
-    told = noise_told(made)
-    assert noise_told(made) == told  # no draw of the secret, none of the noise: a function of the plan alone
+    told = noise_summary(made)
+    assert noise_summary(made) == told  # no draw of the secret, none of the noise: a function of the plan alone
     text, page = json.dumps(document("privatize")), said(report_document(document("privatize")))
     for value in np.concatenate([made.trials_.outputs.ravel(), made.plan_.frame.centre]).tolist():
         assert repr(value) not in text
@@ -70,10 +70,10 @@ def test_the_noise_told_is_the_noise_drawn():
     made = privatizer()
     worlds, vectors = made.simulated_releases(20_000, rng=1)
     drawn = (vectors - made.trials_.outputs[worlds]).std(axis=0)
-    told = noise_told(made)["numbers"]
+    told = noise_summary(made)["numbers"]
     assert [one["sd"] for one in told] == pytest.approx(drawn.tolist(), rel=0.05)
     assert [one["sd_of_worlds"] for one in told] == pytest.approx(made.trials_.outputs.std(axis=0).tolist(), rel=0.01)
-    sizes = [one["sd"] for one in noise_told(made)["by_budget"]]
+    sizes = [one["sd"] for one in noise_summary(made)["by_budget"]]
     assert sizes == sorted(sizes, reverse=True)
 
 

@@ -83,7 +83,7 @@ def privatize(
     from epsworth.headers import looks_like_header
     from epsworth.pac import PACPrivatizer
     from epsworth.pac.adapters import named
-    from epsworth.pac.release import by_columns, noise_told
+    from epsworth.pac.release import by_columns, noise_summary
 
     _check_output(output, algorithm)
     options.check_outputs(json, None, checkpoint)
@@ -116,7 +116,7 @@ def privatize(
     named_numbers = by_columns(release.names, chosen) if looks_like_header(chosen) else release.names
     values = dict(zip(named_numbers, release.vector.tolist(), strict=True))
     found = {"release": values, "report": told} | ({} if exposure is None else {"audit": exposure.to_dict()})
-    found["noise"] = noise_told(privatizer, named_numbers)
+    found["noise"] = noise_summary(privatizer, named_numbers)
     if least is not None:
         found["least_budget"] = least.to_dict()
     if output is not None:

@@ -21,7 +21,7 @@ from epsworth.results import Result
 from epsworth.rounding import float_above, show_down, show_up
 
 
-class Alone:
+class ProcessLock:
     """A lock whose holder is alone with a secret and its budget; other processes are refused before they wait for it.
 
     Parameters
@@ -33,7 +33,7 @@ class Alone:
 
     Examples
     --------
-    >>> with Alone("ledger", "release"):
+    >>> with ProcessLock("ledger", "release"):
     ...     pass
     """
 
@@ -110,7 +110,7 @@ class Ledger(Result):
         self._world: int | None = None
         self._probabilities: Floats | None = None
         self._of = ""
-        self._alone = Alone("ledger", "release")
+        self._lock = ProcessLock("ledger", "release")
 
     @property
     def total(self) -> float:
@@ -167,7 +167,7 @@ class Ledger(Result):
         plan, noisy, spent : Plan, ndarray of int, float
             The noisy grid positions, and the nats of all releases so far, this one included.
         """
-        with self._alone:
+        with self._lock:
             world, belief = self._open(members, mi)
             plan, positions = planned(belief.copy())
             if not plan.mi <= mi:

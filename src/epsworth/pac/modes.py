@@ -69,9 +69,9 @@ class Settings:
     scorer: Callable[[Any], float] | None = None
 
     @classmethod
-    def of(cls, asked: Any) -> Settings:
+    def of(cls, settings: Any) -> Settings:
         """Read the parameters of an estimator."""
-        return cls(**{one.name: getattr(asked, one.name) for one in fields(cls)})
+        return cls(**{one.name: getattr(settings, one.name) for one in fields(cls)})
 
     @property
     def of_records(self) -> RecordPosterior | None:
@@ -177,7 +177,7 @@ class Calibrated(ABC):
 
     Attributes
     ----------
-    asked, experiment, trials : Settings, Experiment, Trials
+    settings, experiment, trials : Settings, Experiment, Trials
         What was asked for, what was run, and what came out.
     plan : Plan
         How a vector is released.
@@ -187,7 +187,7 @@ class Calibrated(ABC):
         Blind success at the most exposed record's membership.
     """
 
-    asked: Settings
+    settings: Settings
     experiment: Experiment
     trials: Trials
     plan: Plan
@@ -204,7 +204,7 @@ class Calibrated(ABC):
         """Return the un-noised output of a fresh secret on the grid; the caller adds noise before all else."""
 
     @abstractmethod
-    def apart(self, plan: Plan, belief: Floats | None = None) -> Apart | None:
+    def outliers(self, plan: Plan, belief: Floats | None = None) -> Outliers | None:
         """Return the listed worlds that a release by this plan gives away; of fresh sub-samples there is no list."""
 
 
@@ -230,7 +230,7 @@ class Exact(Calibrated):
         listed = self.plan.positions(self.trials.outputs)  # all, so that bits are those that were calibrated on
         return np.asarray(listed[secrets.randbelow(len(listed))])
 
-    def apart(self, plan: Plan, belief: Floats | None = None) -> Apart:
+    def outliers(self, plan: Plan, belief: Floats | None = None) -> Outliers:
         """Find the worlds that stand out, under the public's belief about the secret one (None: even)."""
         outputs = self.trials.outputs
         p = np.full(len(outputs), 1 / len(outputs)) if belief is None else belief
@@ -238,7 +238,7 @@ class Exact(Calibrated):
         found = np.zeros(len(outputs), dtype=bool)
         for block in units.blocks():
             found |= standing_out(whitened, block, p, MOST_WORK * block.shape[1] // units.units)
-        return Apart(int(found.sum()), len(found), min(1.0, float(p[found].sum())))
+        return Outliers(int(found.sum()), len(found), min(1.0, float(p[found].sum())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,12 +267,12 @@ class Sampled(Calibrated):
         reference = self.experiment.mechanism.reference
         return self.plan.positions(reference if found is None or found.shape != reference.shape else found)
 
-    def apart(self, plan: Plan, belief: Floats | None = None) -> None:
+    def outliers(self, plan: Plan, belief: Floats | None = None) -> None:
         """Return None."""
 
 
 @dataclass(frozen=True)
-class Apart:
+class Outliers:
     """Listed worlds that stand out from the noise, and the chance that the secret one is among them."""
 
     count: int
@@ -293,37 +293,39 @@ class Apart:
 
 
 def calibrated(
-    asked: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None] = lambda: None
+    settings: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None] = lambda: None
 ) -> Exact | Sampled:  # fmt: skip
     """Return what the mode makes of the trials; ``tick`` is called now and then while records are attacked."""
-    if asked.mode == "exact":
-        return _exact(asked, experiment, trials, tick)
-    shares, budget = experiment.sampler.inclusion, asked.of_records
+    if settings.mode == "exact":
+        return _exact(settings, experiment, trials, tick)
+    shares, budget = experiment.sampler.inclusion, settings.of_records
     prior = float(np.maximum(shares, 1 - shares).max())
-    certificate = certificate_of(asked, experiment, trials, asked.budget.mi) if asked.mode == "certified" else None  # type: ignore[union-attr]  # no RecordPosterior
+    certificate = None
+    if settings.mode == "certified":
+        certificate = certificate_of(settings, experiment, trials, settings.budget.mi)  # type: ignore[union-attr]
     if certificate is not None:
         plan = certificate.plan
     elif budget is not None:
         prior, rate = experiment.sampler.certain, shares[np.abs(shares - 0.5).argmin()]
-        units, shape = len(experiment.sampler.units), shape_of(asked, experiment, trials)
+        units, shape = len(experiment.sampler.units), shape_of(settings, experiment, trials)
         plan = plan_from_exchanges(trials.outputs, units, budget.q, budget.joint.mi, prior, rate, shape)
     else:
-        plan = plan_of(asked, experiment, trials, asked.budget.mi)  # type: ignore[union-attr]
+        plan = plan_of(settings, experiment, trials, settings.budget.mi)  # type: ignore[union-attr]
     ends = float(shares.min()), float(shares.max())
-    return Sampled(asked, experiment, trials, plan, ends, prior, certificate)
+    return Sampled(settings, experiment, trials, plan, ends, prior, certificate)
 
 
-def _exact(asked: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None]) -> Exact:
-    units, budget, exposure = listed_units(experiment, trials), asked.of_records, None
+def _exact(settings: Settings, experiment: Experiment, trials: Trials, tick: Callable[[], None]) -> Exact:
+    units, budget, exposure = listed_units(experiment, trials), settings.of_records, None
     if budget is None:
-        plan = plan_of(asked, experiment, trials, asked.budget.mi)  # type: ignore[union-attr]
+        plan = plan_of(settings, experiment, trials, settings.budget.mi)  # type: ignore[union-attr]
     else:
         sampler = experiment.sampler
         events = Events.of(np.hstack(list(units.blocks())), nearest_groups(experiment.X, sampler.units))
-        shape, rng = shape_of(asked, experiment, trials), analysis_rng(sampler.seed)
+        shape, rng = shape_of(settings, experiment, trials), analysis_rng(sampler.seed)
         plan, exposure = plan_for_records(trials.outputs, events, budget, shape, rng, tick)
     ends, named = (float(units.shares.min()), float(units.shares.max())), units.multiplicity / len(units)
-    return Exact(asked, experiment, trials, plan, ends, units.prior, named, exposure)
+    return Exact(settings, experiment, trials, plan, ends, units.prior, named, exposure)
 
 
 def listed(experiment: Experiment, trials: Trials) -> Bools:
@@ -338,21 +340,21 @@ def listed_units(experiment: Experiment, trials: Trials) -> Listed:
 
 
 def shape_of(
-    asked: Settings, experiment: Experiment, trials: Trials, rule: Noise | None = None, basis: Basis | None = None
+    settings: Settings, experiment: Experiment, trials: Trials, rule: Noise | None = None, basis: Basis | None = None
 ) -> Shape:  # fmt: skip
     """Return the noise's shape: eigenvectors where they are facts, or estimated from enough trials."""
-    rule, basis, (count, numbers) = rule or asked.noise, basis or asked.basis, trials.outputs.shape
-    if basis == "auto" and asked.mode != "exact":
-        pilot = count // (PILOT if asked.mode == "certified" else 1)
+    rule, basis, (count, numbers) = rule or settings.noise, basis or settings.basis, trials.outputs.shape
+    if basis == "auto" and settings.mode != "exact":
+        pilot = count // (PILOT if settings.mode == "certified" else 1)
         basis = "svd" if pilot >= TRIALS_PER_DIRECTION * numbers else "diag"
-    weights = checked_weights(asked.weights, numbers)
+    weights = checked_weights(settings.weights, numbers)
     if rule == "task":
-        return Shape("optimal", basis, weights, task_of(experiment, asked.scorer).noise)
+        return Shape("optimal", basis, weights, task_of(experiment, settings.scorer).noise)
     return Shape(rule, basis, weights)
 
 
 def plan_of(
-    asked: Settings,
+    settings: Settings,
     experiment: Experiment,
     trials: Trials,
     mi: float,
@@ -360,13 +362,13 @@ def plan_of(
     basis: Basis | None = None,
 ) -> Plan:
     """Return the plan of a budget in nats: certified on the trials where that is the mode."""
-    if asked.mode == "certified":
-        return certificate_of(asked, experiment, trials, mi, rule, basis).plan
-    return calibrate(trials.outputs, mi, shape_of(asked, experiment, trials, rule, basis))
+    if settings.mode == "certified":
+        return certificate_of(settings, experiment, trials, mi, rule, basis).plan
+    return calibrate(trials.outputs, mi, shape_of(settings, experiment, trials, rule, basis))
 
 
 def certificate_of(
-    asked: Settings,
+    settings: Settings,
     experiment: Experiment,
     trials: Trials,
     mi: float,
@@ -374,9 +376,9 @@ def certificate_of(
     basis: Basis | None = None,
 ) -> Certificate:
     """Certify a plan: the first fifth of the trials is the pilot, all others are bet on."""
-    outputs, risk = trials.outputs, Risk.of(asked.confidence)
+    outputs, risk = trials.outputs, Risk.of(settings.confidence)
     pilot = max(2, len(outputs) // PILOT)
-    found = certify(outputs[:pilot], outputs[pilot:], mi, shape_of(asked, experiment, trials, rule, basis), risk)
+    found = certify(outputs[:pilot], outputs[pilot:], mi, shape_of(settings, experiment, trials, rule, basis), risk)
     if found.spent > risk.total:
         raise Overspent(f"the certificate spent {found.spent} of a risk of {risk.total}; nothing is released")
     return found

@@ -233,7 +233,7 @@ def _numbers(values: list[Any], missing: Bools, apart: float, name: str) -> Floa
     return found
 
 
-def told_of(frame: Any) -> str:
+def frame_text(frame: Any) -> str:
     """Return what a frame holds, as text that is the same in every process."""
     polars = kind_of(frame) == "polars"
     columns = [frame[name] if polars else frame.iloc[:, i] for i, name in enumerate(frame.columns)]

@@ -23,9 +23,9 @@ from epsworth.pac.exposure import Exposure, expose, rows_of
 from epsworth.pac.ledger import Ledger, Tally
 from epsworth.pac.mechanism import Labels, Mechanism, Prepare
 from epsworth.pac.modes import (
-    Apart,
     Exact,
     Mode,
+    Outliers,
     Sampled,
     Settings,
     calibrated,
@@ -179,15 +179,15 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         progress : callable, optional
             Told the share of worlds done, again and again while workers are waited for.  What it raises ends the fit.
         """
-        asked = Settings.of(self)
-        asked.check()
+        settings = Settings.of(self)
+        settings.check()
         check_callback("progress", progress)
         for name in [name for name in vars(self) if name.endswith("_")]:  # nothing of an earlier fit can be released
             delattr(self, name)
-        experiment = self._experiment(asked, *self._pool(X, y, groups))
+        experiment = self._experiment(settings, *self._pool(X, y, groups))
         trials = simulate(
-            experiment, asked.worlds, n_jobs=asked.n_jobs, progress=progress, checkpoint=asked.checkpoint,
-            stop=stop_rule(asked.stop, asked.budget.mi) if asked.stop else None,  # type: ignore[union-attr]  # checked
+            experiment, settings.worlds, n_jobs=settings.n_jobs, progress=progress, checkpoint=settings.checkpoint,
+            stop=stop_rule(settings.stop, settings.budget.mi) if settings.stop else None,  # type: ignore[union-attr]  # checked
         )  # fmt: skip
         if trials.failed.all():
             raise ValueError(f"the algorithm failed in every world: {experiment.why()}; mend it")
@@ -196,29 +196,31 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 f"the algorithm's output reaches beyond {LARGEST:g}, where variances overflow; scale it, or X, down by "
                 "a public constant"
             )
-        found = calibrated(asked, experiment, trials, (lambda: progress(1.0)) if progress else lambda: None)
+        found = calibrated(settings, experiment, trials, (lambda: progress(1.0)) if progress else lambda: None)
         for held in (experiment.mechanism, trials, found.plan, found.exposure):
             if held is not None:
                 sealed(held)
-        self._tally, self._at_fit, self._apart = Tally(), asked.marks(), found.apart(found.plan)
+        self._tally, self._at_fit, self._outliers = Tally(), settings.marks(), found.outliers(found.plan)
         self.calibrated_: Exact | Sampled = found
-        for told in (nats_beyond_records(asked, found.plan), self._apart.sentence if self._apart else None):
+        for told in (nats_beyond_records(settings, found.plan), self._outliers.sentence if self._outliers else None):
             if told is not None:
                 warnings.warn(told, stacklevel=2)
         return self
 
     def _experiment(
-        self, asked: Settings, table: Floats, frame: Any, labels: Labels | None, units: Units
+        self, settings: Settings, table: Floats, frame: Any, labels: Labels | None, units: Units
     ) -> Experiment:  # fmt: skip
         """Prepare the algorithm on the pool, and the list of worlds."""
-        mechanism = prepared(asked.adapter, asked.estimator, table if frame is None else frame, labels)
-        checked_weights(asked.weights, len(mechanism.reference))
+        mechanism = prepared(settings.adapter, settings.estimator, table if frame is None else frame, labels)
+        checked_weights(settings.weights, len(mechanism.reference))
         if not np.isfinite(mechanism.reference).all():
             raise ValueError("the output on the whole pool is not finite (NaN or infinite); mend the algorithm first")
-        exact = asked.mode == "exact"
-        kind = Sampler if exact or asked.of_records is None else Exchanges
-        seed = list_of(asked.checkpoint) if asked.worlds_seed is None else asked.worlds_seed
-        return Experiment(mechanism, table, labels, kind(units, asked.rate, seed, exact and asked.rate == 0.5), frame)
+        exact = settings.mode == "exact"
+        kind = Sampler if exact or settings.of_records is None else Exchanges
+        seed = list_of(settings.checkpoint) if settings.worlds_seed is None else settings.worlds_seed
+        return Experiment(
+            mechanism, table, labels, kind(units, settings.rate, seed, exact and settings.rate == 0.5), frame
+        )
 
     def _pool(
         self, X: ArrayLike, y: ArrayLike | None, groups: ArrayLike | None
@@ -296,7 +298,7 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def report(self) -> dict[str, Any]:
         """Return what one release promises, how soundly, and the limits."""
         found = self._checked()
-        return report_of(found, found.plan, found.plan.mi, self._apart)
+        return report_of(found, found.plan, found.plan.mi, self._outliers)
 
     def simulate_utility(
         self,
@@ -370,20 +372,20 @@ class PACPrivatizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return expose(whitened, members, analysis, risk=Risk.of(AUDIT), draws=draws)
 
     def _release_with(self, ledger: Ledger, found: Exact | Sampled) -> Release:
-        asked, outputs = found.asked, found.trials.outputs
-        if asked.mode != "exact" or asked.of_records is not None:
+        settings, outputs = found.settings, found.trials.outputs
+        if settings.mode != "exact" or settings.of_records is not None:
             raise ValueError("a ledger needs mode='exact' and a budget in nats (MI, Posterior or DPEquivalent)")
-        mi, shape = nats_of(asked.budget), shape_of(asked, found.experiment, found.trials)
-        apart: Apart | None = None
+        mi, shape = nats_of(settings.budget), shape_of(settings, found.experiment, found.trials)
+        outliers: Outliers | None = None
 
         def planned(belief: Floats) -> tuple[Plan, Steps]:
-            nonlocal apart
+            nonlocal outliers
             plan = calibrate(outputs, mi, shape, probabilities=belief)
-            apart = found.apart(plan, belief)
+            outliers = found.outliers(plan, belief)
             return plan, plan.positions(outputs)
 
         plan, noisy, spent = ledger.draw(self.members(), mi, planned)
-        report = report_of(found, plan, spent, apart) | {"ledger_spent": spent, "ledger_total": ledger.total}
+        report = report_of(found, plan, spent, outliers) | {"ledger_spent": spent, "ledger_total": ledger.total}
         return self._as_release(plan.released(noisy), report)
 
     def _as_release(self, vector: Floats, report: dict[str, Any]) -> Release:

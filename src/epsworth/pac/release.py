@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.pac.calibration import LEAST_NATS, MOST_NATS, Plan
 from epsworth.pac.conversion import budget, posterior, tpr_bound
-from epsworth.pac.modes import Apart, Calibrated, Exact, Sampled, Settings, plan_of
+from epsworth.pac.modes import Calibrated, Exact, Outliers, Sampled, Settings, plan_of
 from epsworth.pac.worlds import SecretSeed
 from epsworth.results import Result
 from epsworth.rounding import round_up, show_up
@@ -161,7 +161,7 @@ SOUNDNESS = {
 }
 
 
-def report_of(fitted: Calibrated, plan: Plan, told: float, apart: Apart | None) -> dict[str, Any]:
+def report_of(fitted: Calibrated, plan: Plan, told: float, outliers: Outliers | None) -> dict[str, Any]:
     """Return the report of a release as JSON-able values; promises are rounded up.
 
     Parameters
@@ -170,16 +170,22 @@ def report_of(fitted: Calibrated, plan: Plan, told: float, apart: Apart | None) 
         Of this release.
     told : float
         Nats that all releases about the same secret have told, this one included: what success is bounded by.
-    apart : Apart, optional
+    outliers : Outliers, optional
         The listed worlds that stand out from this release's noise.
     """
-    asked, sampler, trials = fitted.asked, fitted.experiment.sampler, fitted.trials
-    limits = nats_beyond_records(asked, plan), apart.sentence if apart else None, _price_of_a_public_list(fitted)
+    settings, sampler, trials = fitted.settings, fitted.experiment.sampler, fitted.trials
+    limits = (
+        nats_beyond_records(settings, plan),
+        outliers.sentence if outliers else None,
+        _price_of_a_public_list(fitted),
+    )
     found: dict[str, Any] = {
-        "algorithm": type(asked.estimator).__name__ if not isinstance(asked.estimator, str) else asked.estimator,
-        "budget": str(asked.budget),
-        "mode": asked.mode,
-        "soundness": SOUNDNESS[asked.mode],
+        "algorithm": type(settings.estimator).__name__
+        if not isinstance(settings.estimator, str)
+        else settings.estimator,
+        "budget": str(settings.budget),
+        "mode": settings.mode,
+        "soundness": SOUNDNESS[settings.mode],
         "confidence": fitted.confidence,
         "mi_nats": _up(plan.mi),
         "posterior_at_prior_0.5": _success(told, 0.5),
@@ -187,12 +193,12 @@ def report_of(fitted: Calibrated, plan: Plan, told: float, apart: Apart | None) 
         **_of_records(fitted, told),
         "worlds": len(trials.outputs),
         "worlds_seed": "secret" if isinstance(sampler.seed, SecretSeed) else int(sampler.seed),
-        "rate": asked.rate,
+        "rate": settings.rate,
         "pool_rows": len(fitted.experiment.X),
         "units": len(sampler.units),
         "released_numbers": trials.outputs.shape[1],
         "noised_directions": len(plan.frame),
-        "noise": asked.noise,
+        "noise": settings.noise,
         "basis": plan.frame.basis,
         "noise_trace": plan.trace,
         "failed_fits": int(trials.failed.sum()),
@@ -200,11 +206,11 @@ def report_of(fitted: Calibrated, plan: Plan, told: float, apart: Apart | None) 
         "fit_warnings": trials.warned,
         "limits": [*LIMITS, *filter(None, limits)],
     }
-    if asked.of_records is not None:
-        found["most_nats_in_all"] = _up(asked.of_records.joint.mi)
-    if apart is not None:
-        found["worlds_that_tell_a_membership"] = apart.count
-        found["chance_of_a_release_from_them"] = _up(apart.chance)
+    if settings.of_records is not None:
+        found["most_nats_in_all"] = _up(settings.of_records.joint.mi)
+    if outliers is not None:
+        found["worlds_that_tell_a_membership"] = outliers.count
+        found["chance_of_a_release_from_them"] = _up(outliers.chance)
     return found | _of_mode(fitted, told)
 
 
@@ -212,22 +218,22 @@ def _of_records(fitted: Calibrated, told: float) -> dict[str, float]:
     """Return how exposed a single record is: by all that is told, or by less where a budget speaks of records."""
     membership = _success(told, fitted.record_prior)
     caught = max(_caught(told, share) for share in fitted.shares)
-    if (asked := fitted.asked.of_records) is not None:
+    if (settings := fitted.settings.of_records) is not None:
         if isinstance(fitted, Exact) and fitted.exposure is not None:
             membership = min(membership, _up(fitted.exposure.worst))
-            caught = min(caught, _up(fitted.exposure.surest)) if asked.fpr >= 0.001 else caught
+            caught = min(caught, _up(fitted.exposure.surest)) if settings.fpr >= 0.001 else caught
         else:  # estimated: what exchanging one record tells
-            own = budget(asked.q, fitted.record_prior)
-            membership = min(membership, _up(asked.q))
+            own = budget(settings.q, fitted.record_prior)
+            membership = min(membership, _up(settings.q))
             caught = min(caught, max(_caught(own, share) for share in fitted.shares))
-        if membership > _up(asked.q):
+        if membership > _up(settings.q):
             raise RuntimeError("the report would contradict its promise for single records; nothing is released")
     return {"posterior_of_membership": membership, "tpr_at_fpr_0.001": caught}
 
 
-def nats_beyond_records(asked: Settings, plan: Plan) -> str | None:
+def nats_beyond_records(settings: Settings, plan: Plan) -> str | None:
     """Return the sentence for a budget of single records that leaves joint questions without an answer's cost."""
-    if asked.of_records is None or plan.mi <= math.log(2):
+    if settings.of_records is None or plan.mi <= math.log(2):
         return None
     return (
         f"The release may tell {show_up(plan.mi, 3)} nats in all: above ln 2 = 0.693, a question about several records "
@@ -269,8 +275,8 @@ def _of_mode(fitted: Calibrated, told: float) -> dict[str, Any]:
             "zcdp_for_replacing_the_subset": _up(certificate.zcdp),
             "clip": "outputs farther from the centre than any pilot world (by 1.12) are pulled in",
         }
-    elif fitted.asked.of_records is not None:
-        found["worst_record_posterior_estimate"] = _up(fitted.asked.of_records.q)
+    elif fitted.settings.of_records is not None:
+        found["worst_record_posterior_estimate"] = _up(fitted.settings.of_records.q)
     return found
 
 
@@ -293,7 +299,7 @@ def _up(value: float) -> float:
 FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)  # of the budget, whose noise is told, too
 
 
-def noise_told(privatizer: PACPrivatizer, names: Sequence[str] | None = None) -> dict[str, Any]:
+def noise_summary(privatizer: PACPrivatizer, names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return standard deviations of the noise and of the worlds by released number, and the noise of other budgets.
 
     Numbers are called by ``names``, by default the mechanism's own.  All of it is a function of the plan, or of plans
@@ -307,15 +313,15 @@ def noise_told(privatizer: PACPrivatizer, names: Sequence[str] | None = None) ->
         for name, sd, own in zip(names or privatizer.mechanism_.names, noise.tolist(), spread.tolist(), strict=True)
     ]
     found: dict[str, Any] = {"numbers": numbers}
-    asked = Settings.of(privatizer)
-    if asked.mode == "exact" and asked.of_records is None and asked.noise != "task" and plan.mi > 0:
-        found["by_budget"] = [_other(privatizer, asked, plan.mi * factor) for factor in FACTORS
+    settings = Settings.of(privatizer)
+    if settings.mode == "exact" and settings.of_records is None and settings.noise != "task" and plan.mi > 0:
+        found["by_budget"] = [_other(privatizer, settings, plan.mi * factor) for factor in FACTORS
                               if LEAST_NATS <= plan.mi * factor <= MOST_NATS]  # fmt: skip
     return found
 
 
-def _other(privatizer: PACPrivatizer, asked: Settings, mi: float) -> dict[str, float]:
-    plan = plan_of(asked, privatizer.calibrated_.experiment, privatizer.trials_, mi)
+def _other(privatizer: PACPrivatizer, settings: Settings, mi: float) -> dict[str, float]:
+    plan = plan_of(settings, privatizer.calibrated_.experiment, privatizer.trials_, mi)
     sd = float(np.sqrt(np.mean(per_number(plan, plan.noise) ** 2)))
     return {"nats": mi, "posterior_of_membership": posterior(mi, privatizer.calibrated_.record_prior), "sd": sd}
 

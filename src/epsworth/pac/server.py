@@ -29,7 +29,7 @@ from epsworth.numerals import as_float, short, whole
 from epsworth.pac.budgets import MI, DPEquivalent, Posterior, nats_of
 from epsworth.pac.fingerprints import fitted_mark, mark
 from epsworth.pac.journal import Entry, Journal
-from epsworth.pac.ledger import Alone
+from epsworth.pac.ledger import ProcessLock
 from epsworth.pac.mechanism import check_masked, fixed
 from epsworth.pac.pool import check_finite, check_pool, checked_columns, checked_labels
 from epsworth.pac.responses import (
@@ -54,7 +54,7 @@ from epsworth.values import label_array
 VERSION = 1
 
 
-class Told(NamedTuple):
+class PublicState(NamedTuple):
     """What may be shown at any moment: no draw that is not on the disk yet, and might be drawn again."""
 
     spent: Fraction
@@ -133,7 +133,7 @@ class ResponseServer:
         record_posterior: float | None = None,
         head: str | None = None,
     ) -> None:
-        self._alone = Alone("server", "answer")
+        self._lock = ProcessLock("server", "answer")
         self._total = nats_of(budget)
         self._models, held = _checked_models(models), _checked_members(members)
         if len(self._models) != len(held):
@@ -160,7 +160,7 @@ class ResponseServer:
         except BaseException:
             self._journal.close()
             raise
-        self._told = self._known()
+        self._public = self._state()
 
     @property
     def total(self) -> float:
@@ -170,17 +170,17 @@ class ResponseServer:
     @property
     def spent(self) -> float:
         """Nats spent so far, rounded up."""
-        return float_above(self._told.spent)
+        return float_above(self._public.spent)
 
     @property
     def charged(self) -> int:
         """How many answers were charged; all others were free."""
-        return self._told.charged
+        return self._public.charged
 
     @property
     def probabilities(self) -> Floats:
         """A copy of the public's belief about the secret model, a function of votes and answers only."""
-        return self._told.probabilities.copy()
+        return self._public.probabilities.copy()
 
     @property
     def head(self) -> str:
@@ -207,10 +207,10 @@ class ResponseServer:
 
     def close(self) -> None:
         """Answer no more, and let another process have the journal."""
-        if not self._alone.at_home:
+        if not self._lock.at_home:
             self._journal.close()  # its lock stays its owner's
             return
-        with self._alone:
+        with self._lock:
             self._journal.close()
 
     def answer(self, X: Any) -> NDArray[Any]:
@@ -222,9 +222,9 @@ class ResponseServer:
             Where a model does not give every row one of ``classes``, and where the journal cannot be written: then
             nothing leaves, and the server is closed for good.
         """
-        self._alone.check()
+        self._lock.check()
         votes = self._votes(X)
-        with self._alone:
+        with self._lock:
             if not self._journal.open:
                 raise ValueError(f"this server is closed; open its ledger {self._journal.path} anew")
             entries: list[Entry] = []
@@ -232,7 +232,7 @@ class ResponseServer:
                 labels = [self._label(row, entries.append) for row in votes]
                 if entries:
                     self._journal.append(entries)
-                    self._told = self._known()
+                    self._public = self._state()
             except BaseException:  # what was drawn and not written must not be drawn again
                 self._journal.close()
                 raise
@@ -242,8 +242,8 @@ class ResponseServer:
         """Return which model is the secret one.  NOT PRIVATE."""
         return self._secret
 
-    def _known(self) -> Told:
-        return Told(self._spent, self._beliefs.answers, self._beliefs.probabilities)
+    def _state(self) -> PublicState:
+        return PublicState(self._spent, self._beliefs.answers, self._beliefs.probabilities)
 
     def _open(self, promised: Entry) -> None:
         """Read what was answered; the first time, draw the secret."""

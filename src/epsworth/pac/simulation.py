@@ -31,7 +31,7 @@ from epsworth.files import check_writable, replacing
 from epsworth.pac.allocation import allocate
 from epsworth.pac.fingerprints import mark
 from epsworth.pac.mechanism import Labels, Mechanism, as_numbers
-from epsworth.pac.pool import rows_of, told_of
+from epsworth.pac.pool import frame_text, rows_of
 from epsworth.pac.worlds import OF_THIS_PROCESS, Bytes, Sampler, SecretSeed, Seed
 from epsworth.parallel import Idle, batches_of, in_order
 from epsworth.records import Indices
@@ -366,7 +366,7 @@ class Experiment:
         if self.y is not None:
             digest.update(repr(self.y.tolist()).encode())
         if self.frame is not None:
-            digest.update(told_of(self.frame).encode())
+            digest.update(frame_text(self.frame).encode())
         sampler = self.sampler
         digest.update(repr((type(sampler).__name__, sampler.rate, mark(sampler.seed), sampler.paired)).encode())
         digest.update(mark(self.mechanism).encode())

@@ -96,17 +96,17 @@ def utilities(
     rng: np.random.Generator | int | None,
 ) -> list[Utility]:  # fmt: skip
     """Return the average score for every budget, noise and basis; where none is given, that of the fit's own plan."""
-    asked = fitted.asked
-    plans: list[tuple[Plan, str]] = [(fitted.plan, asked.noise)]
+    settings = fitted.settings
+    plans: list[tuple[Plan, str]] = [(fitted.plan, settings.noise)]
     if not (budgets is None and noises is None and bases is None):
         for one in noises or ():
-            check_choices(one, asked.basis)
+            check_choices(one, settings.basis)
         for way in bases or ():
-            check_choices(asked.noise, way)
+            check_choices(settings.noise, way)
         nats = [fitted.plan.mi] if budgets is None else [nats_of(budget) for budget in budgets]
         plans = [
-            (plan_of(asked, fitted.experiment, fitted.trials, mi, rule, basis), rule)
-            for mi, rule, basis in product(nats, noises or [asked.noise], bases or [asked.basis])
+            (plan_of(settings, fitted.experiment, fitted.trials, mi, rule, basis), rule)
+            for mi, rule, basis in product(nats, noises or [settings.noise], bases or [settings.basis])
         ]
     found = []
     for plan, rule_name in plans:
@@ -199,16 +199,18 @@ def least_budget(
     """
     check_scorer(scorer)
     low, high = _checked(at_least, confidence, score_range)
-    nats_of(fitted.asked.budget)  # refuses what speaks of records
-    certified = fitted.asked.mode == "certified"
+    nats_of(fitted.settings.budget)  # refuses what speaks of records
+    certified = fitted.settings.mode == "certified"
     # any budget of the grid may be the one that is found: all of their certificates are to hold
-    asked = replace(fitted.asked, confidence=_shared(fitted.asked.confidence)) if certified else fitted.asked
+    settings = (
+        replace(fitted.settings, confidence=_shared(fitted.settings.confidence)) if certified else fitted.settings
+    )
     search, fresh = generator(rng).spawn(2)
     plans = dict[int, Plan]()
 
     def scored(at: int, count: int, draws: np.random.Generator) -> Floats:
         if at not in plans:
-            plans[at] = plan_of(asked, fitted.experiment, fitted.trials, GRID[at])
+            plans[at] = plan_of(settings, fitted.experiment, fitted.trials, GRID[at])
         scores = scores_of(plans[at], fitted, scorer, count, draws)
         if not ((scores >= low) & (scores <= high)).all():
             raise ValueError(f"a score lies outside [{low:g}, {high:g}]; give score_range=, or mend the scorer")
@@ -222,10 +224,10 @@ def least_budget(
         if seen[-1][0] >= at_least:
             break
     lower, mean, at = max(seen)
-    told = asked.confidence if certified else None
+    told = settings.confidence if certified else None
     return FoundBudget(
         lower >= at_least, GRID[at], mean, lower, float(at_least), float(confidence), len(seen), releases,
-        fitted.asked.noise, told,
+        fitted.settings.noise, told,
     )  # fmt: skip
 
 
