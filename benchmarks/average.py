@@ -10,7 +10,7 @@ import numpy as np
 
 import epsworth as ew
 from benchmarks.timing import Clock, Row, shown
-from epsworth.utility.pace import Standing
+from epsworth.utility.deadline import Standing
 
 HALF_WIDTH, NORMAL = 0.03, 3.29  # of the averages; 99.9 % of a normal variable, two-sided
 BAR = 6.0  # per point: 42 of ours hold together, with exact limits, and one of the script's alone, nearly

@@ -394,9 +394,17 @@ class Central(Result):
         with reading(path, "central promise") as content:
             document = read_json(content)
             try:
-                return cls(**{one.name: document[one.name] for one in fields(cls)})
+                found = cls(**{one.name: document[one.name] for one in fields(cls)})
             except (TypeError, KeyError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+            _honest(found.users, found.delta, found.mechanism, found.symbols, found.fakes)
+            whole("batches", found.batches)
+            most = found.batches * positive("local_epsilon", found.local_epsilon) * (1 + 1e-12)  # rounded up
+            if not 0 <= as_float(found.epsilon) <= most:
+                raise ValueError(
+                    f"epsilon must lie from 0 to that of all local reports, got {short(found.epsilon)}; save it again"
+                )
+            return found
 
 
 def shuffled(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from golden_results import CASES, MODULES, RESULTS, differences, is_empty, load_cases, stored
 
+from mutation import resolved
+
 load_cases()
 
 
@@ -25,6 +27,12 @@ def test_every_stored_result_has_a_case_and_holds_something():
         results = stored(module)
         assert set(results) == {name for name, case in CASES.items() if case.module == module}
         assert not [name for name, result in results.items() if is_empty(result)]
+
+
+def test_every_subject_is_that_of_something():
+    for name, case in CASES.items():
+        owner, attribute = resolved(case.subject)
+        assert attribute in vars(owner), (name, case.subject)
 
 
 def test_differences_are_noticed_and_named():

@@ -656,7 +656,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match=r"cannot be kept .Not a directory"):
         Ledger(tmp_path / "file" / "ledger")
-    with pytest.raises(ValueError, match="a ledger is a folder, and .*file is a file; name another place"):
+    with pytest.raises(ValueError, match=r"a ledger is a folder, and .*file is a file; name another place"):
         Ledger(tmp_path / "file")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
@@ -45,6 +46,10 @@ def test_a_promise_is_saved_and_loaded(tmp_path):
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="damaged or incomplete"):
         Central.load(tmp_path / "other.json")
+    for name, value in (("epsilon", 9), ("epsilon", "1"), ("delta", 2), ("users", 1.5), ("batches", 0), ("fakes", -1)):
+        (tmp_path / "other.json").write_text(json.dumps(document | {name: value}))
+        with pytest.raises(ValueError, match=f"{name} must"):
+            Central.load(tmp_path / "other.json")
 
 
 def test_a_law_is_told_apart_from_the_bound_for_all():

@@ -12,9 +12,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
 from epsworth.bounds import Risk
+from epsworth.utility.deadline import STEP, Deadline, Stopped
 from epsworth.utility.engines.engine import BATCH, Settings
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.pace import STEP, Deadline, Stopped
 
 X = np.random.default_rng(0).random((12, 2))
 Y = np.arange(12) % 2
@@ -124,7 +124,7 @@ def test_branch_and_bound_keeps_what_it_has_decided_of_a_record(checks):
     def check():
         left[0] -= 1
         if left[0] < 0:
-            asked.pace.stopped = "here"
+            asked.deadline.stopped = "here"
             raise Stopped
 
     def bounded():
@@ -135,7 +135,7 @@ def test_branch_and_bound_keeps_what_it_has_decided_of_a_record(checks):
 
     whole, open_ = bounded()
     assert open_ is None
-    asked.pace.check = check
+    asked.deadline.check = check
     early, open_ = bounded()
     assert open_ is None or open_.all()
     assert (early.lower <= whole.upper).all()
@@ -177,8 +177,8 @@ def test_a_deadline_is_met_to_within_a_step():
         problem = ew.Problem.of(
             clock.labels, X, domain=None, y=None, **{k: SAMPLED[k] for k in SAMPLED if k != "tolerance"}
         )
-        object.__setattr__(problem, "pace", Deadline(seconds, clock=clock))
-        began, problem.pace.began = clock.now, clock.now
+        object.__setattr__(problem, "deadline", Deadline(seconds, clock=clock))
+        began, problem.deadline.began = clock.now, clock.now
         clock.sizes.clear()
         with pytest.raises(Stopped, match="by its deadline"):
             problem.ask(np.zeros(10**5, dtype=int), [np.full(10**5, 0.5)] * 2)
@@ -188,18 +188,18 @@ def test_a_deadline_is_met_to_within_a_step():
 
 def test_steps_grow_with_the_speed_of_the_classifier_and_shrink():
     clock = Clock(1e-6)
-    pace = Deadline(1e9, clock=clock)
+    deadline = Deadline(1e9, clock=clock)
     sizes = []
-    for step in pace.steps(10**6, BATCH):
+    for step in deadline.steps(10**6, BATCH):
         sizes.append(step.stop - step.start)
         clock.now += 1e-6 * sizes[-1]
     assert sum(sizes) == 10**6
     assert max(sizes) == BATCH
-    for step in pace.steps(10**4, BATCH):
+    for step in deadline.steps(10**4, BATCH):
         clock.now += 1.0 * (step.stop - step.start)
-        if pace.size(BATCH) == 1:
+        if deadline.size(BATCH) == 1:
             break
-    assert pace.size(BATCH) == 1  # a second per row
+    assert deadline.size(BATCH) == 1  # a second per row
 
 
 @pytest.mark.parametrize("fixed", [0.0, 0.005, 0.1, 0.8, 3.0])
@@ -208,8 +208,8 @@ def test_steps_grow_with_the_speed_of_the_classifier_and_shrink():
 def test_steps_spend_no_more_on_what_each_costs_in_any_case_than_on_rows(fixed, each):
     """On a clock of ``fixed + each * rows`` seconds a step, which wavers by a tenth: once the cost is known."""
     clock, rng, steps = Clock(each), np.random.default_rng(0), []
-    pace = Deadline(1e9, clock=clock)
-    for step in pace.steps(10**7, BATCH):
+    deadline = Deadline(1e9, clock=clock)
+    for step in deadline.steps(10**7, BATCH):
         rows = step.stop - step.start
         clock.now += (fixed + each * rows) * rng.uniform(0.9, 1.1)
         steps.append(rows)
@@ -224,21 +224,21 @@ def test_steps_spend_no_more_on_what_each_costs_in_any_case_than_on_rows(fixed, 
 def test_a_deadline_is_passed_by_no_more_than_a_step_costs_in_any_case(fixed):
     for seconds in (5.0, 7.3, 20.0):
         clock = Clock(1e-5)
-        pace = Deadline(seconds, clock=clock)
+        deadline = Deadline(seconds, clock=clock)
         with suppress(Stopped):
-            for step in pace.steps(10**9, BATCH):
+            for step in deadline.steps(10**9, BATCH):
                 clock.now += fixed + 1e-5 * (step.stop - step.start)
-        assert pace.stopped is not None
+        assert deadline.stopped is not None
         assert seconds <= clock.now <= seconds + 1.1 * fixed
 
 
 def test_steps_find_their_size_again_when_the_cores_get_busy_and_quiet():
     """A fixed cost of 5 ms becomes .8 s, then 5 ms again: half of the time goes into rows, soon after either."""
     clock = Clock(0)
-    pace = Deadline(1e9, clock=clock)
+    deadline = Deadline(1e9, clock=clock)
     for fixed in (0.005, 0.8, 0.005):
         sizes = []
-        for step in pace.steps(10**7, BATCH):
+        for step in deadline.steps(10**7, BATCH):
             clock.now += fixed + 6e-6 * (step.stop - step.start)
             sizes.append(step.stop - step.start)
             if len(sizes) == 15:

@@ -227,12 +227,12 @@ def test_a_deadline_counts_from_the_call_on():
     """A clock that stands still until the run is begun, then jumps: what is proven by then is told."""
     times = iter([0.0, *[0.5] * 3, *[9.0] * 10**4])
     run = Tightening(1.0, clock=lambda: next(times))
-    run.pace.check()
+    run.deadline.check()
     assert run.left == 0.5
     assert not run.spent(0.6)
     run.proven(0.25)
     with pytest.raises(Exception, match=r"by its deadline, after 9\.0 seconds"):
-        run.pace.check()
+        run.deadline.check()
     assert (run.lower, run.left, run.spent(0.6)) == (0.25, 0.0, True)
 
 

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import epsworth as ew
 from epsworth import bounds
 from epsworth.bounds import Interval, Overspent, Risk
+from epsworth.utility.deadline import Deadline
 from epsworth.utility.engines import rays
 from epsworth.utility.engines import run as runs
 from epsworth.utility.engines.engine import Settings
@@ -19,7 +20,6 @@ from epsworth.utility.engines.run import drawing_runs, run
 from epsworth.utility.engines.sampled import AverageFirst, Sampled, each_record, whole_dataset
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
-from epsworth.utility.pace import Deadline
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 RANGES = {0: (4, 8), 1: (2, 5), 2: (1, 7), 3: (0, 3)}

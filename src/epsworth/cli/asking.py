@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Unit
     from epsworth.space import Domain
     from epsworth.studies.study import Study
-    from epsworth.utility.pace import Standing
+    from epsworth.utility.deadline import Standing
 
 
 PATIENCE = 10.0  # seconds that a run goes on for what it was not asked for, before and after

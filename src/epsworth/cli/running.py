@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
-    from epsworth.utility.pace import Standing
+    from epsworth.utility.deadline import Standing
     from epsworth.utility.radius.question import Bracket
 
 INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had something to print or not

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from epsworth.studies.study import Study
-    from epsworth.utility.pace import Watch
+    from epsworth.utility.deadline import Watch
 
 LEAST = 1e-3  # seconds of a run whose time was spent before it began
 SEED_BITS = 53  # of a seed that is drawn: what any reader of JSON keeps

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from epsworth.studies.result import StudyResult
-    from epsworth.utility.pace import Watch
+    from epsworth.utility.deadline import Watch
 
 HEADER = "# An epsworth study: a question. Ask it by: epsworth run THIS_FILE -o result.json\n"
 EPSILONS = ",".join(map(str, DEFAULT_EPSILONS))

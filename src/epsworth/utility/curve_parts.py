@@ -29,13 +29,13 @@ from epsworth.results import Result, Table, json_form
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.threads import one_openmp_thread
 from epsworth.utility.curves import FEWEST_ROWS, MOST_SHOWN, WIDTH, Curves, Quantity, averages
+from epsworth.utility.deadline import Deadline
 from epsworth.utility.engines.checkpoint import OWNER_ONLY, Checkpoint, check_folder, piece_path, read_piece
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.pieces import Work, piece_size
 from epsworth.utility.engines.run import READ, Answered, promised
 from epsworth.utility.engines.run import run as solve
 from epsworth.utility.figures import long_columns, promises, view_of
-from epsworth.utility.pace import Deadline
 from epsworth.utility.population import Population, check_at, default_confidence, population_of_counts
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds, Histogram, Totals, with_coin
@@ -434,14 +434,14 @@ def stability_in_parts(problem: Problem | TailoredProblem, folder: str | Path, *
     how = Run.of(**run)
     problem.check_unchanged()
     check_folder(folder, "folder")
-    how.pace.progress(READ / 2)
+    how.deadline.progress(READ / 2)
     n, n_jobs = len(problem.records), how.n_jobs
     pieces = Checkpoint(folder, how.asked_in_files(problem), n, piece_size(n, n_jobs), how.settings.rng)
     _write_labels(pieces, problem)
     work = Work(n_jobs, pieces, filed=True)
     with one_openmp_thread():
-        answered, _ = solve(problem, how.method, how.settings, "records", how.pace, work=work)
-    parts = _parts_of(pieces, problem, answered, how.settings, how.pace)
+        answered, _ = solve(problem, how.method, how.settings, "records", how.deadline, work=work)
+    parts = _parts_of(pieces, problem, answered, how.settings, how.deadline)
     text = json.dumps(json_form(parts._head()), allow_nan=False)
     with replacing(pieces.path / RESULT, OWNER_ONLY) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -466,7 +466,7 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts_of(
-    pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, pace: Deadline
+    pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, deadline: Deadline
 ) -> CurveParts:
     parts = CurveParts(
         folder=pieces.path,
@@ -477,16 +477,16 @@ def _parts_of(
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
         with_accuracy=problem.y is not None,
-        **promised(problem, answered, settings, pace),
+        **promised(problem, answered, settings, deadline),
     )
-    return replace(parts, notes=(*parts.notes, *_ending(parts, pace)))
+    return replace(parts, notes=(*parts.notes, *_ending(parts, deadline)))
 
 
-def _ending(parts: CurveParts, pace: Deadline) -> list[str]:
+def _ending(parts: CurveParts, deadline: Deadline) -> list[str]:
     if parts.stopped:
         return [
-            f"the run was stopped {pace.stopped}: all bounds hold, those of records that were not finished are 0 to 1; "
-            "the same call goes on where this one ended"
+            f"the run was stopped {deadline.stopped}: all bounds hold, those of records that were not finished are 0 "
+            "to 1; the same call goes on where this one ended"
         ]
     wide = parts._totals["stability"].width
     return [

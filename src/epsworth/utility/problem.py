@@ -35,9 +35,9 @@ from epsworth.numerals import short, whole
 from epsworth.records import Indices, Records
 from epsworth.space import Domain, Feature, Ranges, as_domain, unit_domain
 from epsworth.tailored.building import WISHES
+from epsworth.utility.deadline import Deadline
 from epsworth.utility.gaps import check_gaps, note_of_gaps
 from epsworth.utility.labels import ASKED_AGAIN, SAME_RECORDS, answer, reference_labels, true_labels
-from epsworth.utility.pace import Deadline
 
 DEFAULT_EPSILONS = (0.5, 1, 2, 3, 4, 6, 8)  # of the record: certainty of 62 to 99.97 % about it
 DEFAULT_MECHANISMS = ("pm", "sw", "laplace_clipped", "bounded_laplace", "exponential_tight", "krr")
@@ -126,7 +126,7 @@ class Problem:
     subsets : tuple of (Problem, int)
         Where a record releases only some of its features: a question for every subset of them, and in how many of the
         equally likely choices it is that one.
-    pace : Deadline
+    deadline : Deadline
         When to stop asking.
     domain : Domain or None
         What was declared; None where the features must lie on [0, 1].
@@ -160,7 +160,7 @@ class Problem:
     asked: int = 0
     readings: dict[Callable[[Problem], Any], Any] = field(default_factory=dict)
     subsets: tuple[tuple[Problem, int], ...] = ()
-    pace: Deadline = field(default_factory=Deadline)
+    deadline: Deadline = field(default_factory=Deadline)
     domain: Domain | None = None
     words: Words = Words((), {}, ())
     seen: tuple[Labels, Labels] = (UNASKED, UNASKED)
@@ -314,10 +314,10 @@ class Problem:
     ) -> Labels:
         """Return the labels of records whose sensitive features were replaced (natural units).
 
-        Raises Stopped between two steps where the pace says so; ``answered`` is told the rows of every step.
+        Raises Stopped between two steps where the deadline says so; ``answered`` is told the rows of every step.
         """
         result = []
-        for step in self.pace.steps(len(rows), len(rows)):
+        for step in self.deadline.steps(len(rows), len(rows)):
             given = {position: column[step] for position, column in zip(self.positions, values, strict=True)}
             result.append(answer(self.classifier, self.records, rows[step], given))
             answered(len(result[-1]))

@@ -25,6 +25,7 @@ from epsworth.parallel import batches_of, check_n_jobs, in_order
 from epsworth.records import Records
 from epsworth.results import Result, Table, how_sure
 from epsworth.rounding import show_down, show_up
+from epsworth.utility.deadline import check_seconds
 from epsworth.utility.engines.checkpoint import (
     Checkpoint,
     digest,
@@ -35,7 +36,6 @@ from epsworth.utility.engines.checkpoint import (
     write_piece,
 )
 from epsworth.utility.engines.pieces import piece_size
-from epsworth.utility.pace import check_seconds
 from epsworth.utility.radius import Radius, bounded, check_options
 from epsworth.utility.radius.question import RadiusQuestion, Tightening, ask, check_records, order_of
 

@@ -16,6 +16,7 @@ from epsworth.numerals import share, short
 from epsworth.parallel import check_n_jobs
 from epsworth.rounding import float_below
 from epsworth.utility.curves import Curves
+from epsworth.utility.deadline import Deadline, Watch, check_seconds
 from epsworth.utility.engines.checkpoint import Checkpoint, check_folder, described
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.engines.pieces import Work, piece_size
@@ -31,7 +32,6 @@ from epsworth.utility.engines.run import (
     run,
 )
 from epsworth.utility.engines.sampled import Over
-from epsworth.utility.pace import Deadline, Watch, check_seconds
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.tailored_policies import TailoredProblem, curves_of_policy, joined
@@ -131,7 +131,7 @@ class Run:
     over: Over
     confidence: float
     settings: Settings
-    pace: Deadline
+    deadline: Deadline
     checkpoint: str | Path | None
     n_jobs: int | None
 
@@ -141,7 +141,7 @@ class Run:
         if unknown := set(options) - RunOptions.__annotations__.keys():
             known_ones = ", ".join(RunOptions.__annotations__)
             raise TypeError(f"there is no option {min(unknown)!r}; how a run goes is said by {known_ones}")
-        pace = Deadline(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
+        deadline = Deadline(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
         method, over = options.get("method", "auto"), options.get("over", "auto")
         confidence, tolerance = options.get("confidence", 0.999), options.get("tolerance", 0.01)
         at_least, n_jobs, checkpoint = options.get("at_least"), options.get("n_jobs"), options.get("checkpoint")
@@ -150,14 +150,14 @@ class Run:
         check_n_jobs(n_jobs)
         if checkpoint is not None:
             check_folder(checkpoint)
-        settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), pace.progress)
-        return cls(method, over, confidence, settings, pace, checkpoint, n_jobs)
+        settings = Settings(Risk.of(confidence), tolerance, at_least, generator(options.get("rng")), deadline.progress)
+        return cls(method, over, confidence, settings, deadline, checkpoint, n_jobs)
 
     def curves(self, problem: Problem | TailoredProblem) -> Curves:
         """Run the engines, in a run that is kept where that is wished."""
         if isinstance(problem, TailoredProblem):
             self._keep_nothing("a tailored policy is analysed in one run")
-            return curves_of_policy(problem, self.method, self.over, self.settings, self.pace)
+            return curves_of_policy(problem, self.method, self.over, self.settings, self.deadline)
         if problem.subsets:
             self._keep_nothing("a policy that samples features is analysed in one run")
         if not problem.words.tailored:
@@ -168,10 +168,10 @@ class Run:
             )
         self._keep_nothing("tailored mechanisms are built anew in every run")
         draws = np.random.default_rng(copy.deepcopy(self.settings.rng).integers(1 << 62))  # leaves the run's as it is
-        began = self.pace.clock() - self.pace.began
+        began = self.deadline.clock() - self.deadline.began
         tailored = curves_of_tailored(problem, draws, self.settings.tolerance, began, depth=DEPTH)
         if not problem.words.others:
-            self.pace.progress(1.0)
+            self.deadline.progress(1.0)
             return tailored
         curves = self._of_features(problem)
         return joined(curves, replace(tailored, seconds=curves.seconds), problem.words.names)
@@ -181,9 +181,9 @@ class Run:
             raise ValueError(f"{why}; leave out the checkpoint")
 
     def _of_features(self, problem: Problem) -> Curves:
-        self.pace.progress(READ / 2)
+        self.deadline.progress(READ / 2)
         answered, chosen = self._answered(problem)
-        return curves_of(problem, answered, assemble(problem, answered), chosen, self.settings, self.pace)
+        return curves_of(problem, answered, assemble(problem, answered), chosen, self.settings, self.deadline)
 
     def bounds(self, problem: Problem) -> tuple[Bounds, float]:
         """Return the bounds on stability and what they spent of 1 - confidence, for questions built by hand."""
@@ -201,11 +201,11 @@ class Run:
     def _answered(self, problem: Problem) -> tuple[Answered, str]:
         settings, n = self.settings, len(problem.records)
         if self.checkpoint is None:
-            return run(problem, self.method, settings, self.over, self.pace, Work(self.n_jobs))
-        first = average_comes_first(problem, self.over, self.pace)
+            return run(problem, self.method, settings, self.over, self.deadline, Work(self.n_jobs))
+        first = average_comes_first(problem, self.over, self.deadline)
         asked, size = self.asked_in_files(problem), piece_size(n, self.n_jobs)
         with Checkpoint(self.checkpoint, asked, n, size, settings.rng, average_first=first) as folder:
-            return run(problem, self.method, settings, self.over, self.pace, Work(self.n_jobs, folder))
+            return run(problem, self.method, settings, self.over, self.deadline, Work(self.n_jobs, folder))
 
 
 def _check(method: Any, confidence: Any, tolerance: Any, over: Any, at_least: Any) -> None:

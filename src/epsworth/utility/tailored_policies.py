@@ -37,9 +37,9 @@ from epsworth.tailored.building import build
 from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Replacements
 from epsworth.utility.curves import Curves
+from epsworth.utility.deadline import Deadline, Stopped
 from epsworth.utility.engines.engine import Settings
 from epsworth.utility.labels import answer, reference_labels, true_labels
-from epsworth.utility.pace import Deadline, Stopped
 from epsworth.utility.policies import NAME
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
@@ -115,7 +115,9 @@ class TailoredProblem:
         return Replacements((self.classifier,), self.records, at, tuple(grids[name] for name in hidden))
 
 
-def curves_of_policy(problem: TailoredProblem, method: str, over: str, settings: Settings, pace: Deadline) -> Curves:
+def curves_of_policy(
+    problem: TailoredProblem, method: str, over: str, settings: Settings, deadline: Deadline
+) -> Curves:
     """Return how often labels stay under a tailored policy.
 
     Claim: without rules in the policy, and with method "auto", the bounds hold for certain; else with the settings'
@@ -131,11 +133,11 @@ def curves_of_policy(problem: TailoredProblem, method: str, over: str, settings:
             "over='dataset' is for mechanisms per feature; every record is bounded under a tailored policy"
         )
     if problem.policy.rules or method == DRAWN:
-        return _sampled(problem, settings, pace)
-    return _enumerated(problem, settings, pace)
+        return _sampled(problem, settings, deadline)
+    return _enumerated(problem, settings, deadline)
 
 
-def _enumerated(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
+def _enumerated(problem: TailoredProblem, settings: Settings, deadline: Deadline) -> Curves:
     kept = Retention.of(problem.tailoring, problem.about, [problem.labels])
     right = None if problem.y is None else Retention.of(problem.tailoring, problem.about, [problem.y])
     randomiser, queries = [problem.tailoring.randomiser], kept.queries + (0 if right is None else right.queries)
@@ -147,7 +149,7 @@ def _enumerated(problem: TailoredProblem, settings: Settings, pace: Deadline) ->
             f"{NAME}: for {round_up(100 * kept.constant, 1):g} % of these records what is sent does not depend on what "
             "is sensitive at all: the public columns decide"
         )
-    return _curves(problem, settings, pace, result, EXACT, notes)
+    return _curves(problem, settings, deadline, result, EXACT, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,15 +163,15 @@ class PolicyBounds:
     stopped: bool
 
 
-def _sampled(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Curves:
+def _sampled(problem: TailoredProblem, settings: Settings, deadline: Deadline) -> Curves:
     """Draw releases of every record until its bounds are narrow, or decided, or the run is stopped."""
     n, kinds = len(problem.records), 1 if problem.y is None else 2
     hits = np.zeros((kinds, n), dtype=np.int64)
     low, high, seen = np.zeros((kinds, n)), np.ones((kinds, n)), [{label} for label in problem.labels.tolist()]
     words, drawn, queries, stopped = Drawn(settings.rng), 0, 0, False
     releases = _Releases(problem)
-    pace.mechanisms, pace.epsilons = (NAME,), np.array([float_above(Fraction(problem.policy.total))])
-    pace.proven = lambda: Bounds(low[:1, np.newaxis], high[:1, np.newaxis]).average()
+    deadline.mechanisms, deadline.epsilons = (NAME,), np.array([float_above(Fraction(problem.policy.total))])
+    deadline.proven = lambda: Bounds(low[:1, np.newaxis], high[:1, np.newaxis]).average()
     schedule = looks(settings.tolerance, settings.risk.split(kinds * n), first=FIRST_LOOK)
     with suppress(Stopped):
         for number, look in enumerate(schedule):
@@ -177,7 +179,7 @@ def _sampled(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Cu
             left = np.flatnonzero(_open(low, high, settings))
             fresh = np.zeros_like(hits)
             rows = np.repeat(left, look.draws - drawn)
-            for step in pace.steps(len(rows), TOGETHER):
+            for step in deadline.steps(len(rows), TOGETHER):
                 part = rows[step]
                 labels = releases.labels(part, words)
                 queries += len(part)
@@ -205,10 +207,10 @@ def _sampled(problem: TailoredProblem, settings: Settings, pace: Deadline) -> Cu
     if stopped:
         half = round_up(float((high - low).max()) / 2)
         notes.append(
-            f"the run was stopped {pace.stopped}: all bounds hold, but with a half-width of up to {half:g}; more time "
-            "narrows them"
+            f"the run was stopped {deadline.stopped}: all bounds hold, but with a half-width of up to {half:g}; more "
+            "time narrows them"
         )
-    return _curves(problem, settings, pace, found_, DRAWN, notes)
+    return _curves(problem, settings, deadline, found_, DRAWN, notes)
 
 
 def _open(low: NDArray[np.float64], high: NDArray[np.float64], settings: Settings) -> Bools:
@@ -248,7 +250,12 @@ class _Releases:
 
 
 def _curves(
-    problem: TailoredProblem, settings: Settings, pace: Deadline, found: PolicyBounds, engine: str, notes: Sequence[str]
+    problem: TailoredProblem,
+    settings: Settings,
+    deadline: Deadline,
+    found: PolicyBounds,
+    engine: str,
+    notes: Sequence[str],
 ) -> Curves:
     policy, tailoring, spent = problem.policy, problem.tailoring, settings.risk.spent
     losses = [*(rule.kernel.loss() for rule in policy.rules), tailoring.randomiser.loss]
@@ -269,7 +276,7 @@ def _curves(
         confidence=float(1 - settings.risk.total) if spent else 1.0,
         tolerance=float(settings.tolerance),
         queries=problem.asked + found.queries,
-        seconds=pace.clock() - pace.began,
+        seconds=deadline.clock() - deadline.began,
         notes=(
             f"{NAME} {policy.fingerprint[:12]}: {', '.join(parts)}; the very integers that its clients draw",
             *notes,

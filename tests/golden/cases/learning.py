@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from golden_results import ALGEBRA, chosen, digest, golden, json_of, known_entropy, scaled
 
+import epsworth as ew
 from epsworth import learner
 
 
@@ -94,6 +95,21 @@ def _():
         "fakes": {"epsilon": 1, "users": 200_000, "fakes": 500},
     }
     return {name: chosen(learner.plan(**given), *names) for name, given in asked.items()}
+
+
+@golden("shuffled reports", subject="epsworth.shuffling.clones.clone_rate", mutate=scaled(0.9), tolerance=1e-6)
+def _():
+    asked = {
+        "any": {},
+        "fakes": {"fakes": 500},
+        "krr": {"mechanism": "krr", "symbols": 64},
+        "oue": {"mechanism": "oue"},
+        "hadamard": {"mechanism": "hadamard", "symbols": 3},
+    }
+    found = {name: ew.shuffled(2.0, users=5000, delta=1e-6, **given).to_dict() for name, given in asked.items()}
+    found["rounds"] = ew.shuffled(1.0, users=5000, delta=1e-6).rounds(4).to_dict()
+    found["back"] = ew.local_epsilon(0.25, delta=1e-6, users=5000)
+    return found
 
 
 @golden("rates and tails", subject="epsworth.learner.rate", mutate=scaled(0.9))

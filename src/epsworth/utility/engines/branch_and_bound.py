@@ -21,9 +21,9 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval, Risk, looks
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.law import draw_between, uniforms
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.contraction import LawsOverEpsilon, below, mass_error, widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, RecordResult, Settings, quantities, records_of
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 
 Mass = Callable[[Floats, Floats], Floats]
@@ -69,7 +69,7 @@ def _finish(
     queries = 0
     with suppress(Stopped):
         for queries in _narrowed(problem, record, label, region, settings, risk, lower, upper):  # noqa: B007
-            problem.pace.check()
+            problem.deadline.check()
     return Interval(lower, upper), queries
 
 
@@ -156,5 +156,5 @@ class Branching(ByRecord):
                 else:  # a label that the classifier does not know
                     bound = Interval(*np.zeros((2, m * e)))
                 bounds.append(bound)
-            whole = problem.pace.stopped is None
+            whole = problem.deadline.stopped is None
             yield RecordResult(record, bounds, 1 + int((bounds[0].upper < 1).any()), queries, whole)

@@ -334,7 +334,7 @@ class CellTables(ByRecord):
         (m, e, _), builder, fast = problem.shape, self.read(problem), self._fast(problem)
         swept = len(problem.features) <= 2
         laws, stays = LawsOverEpsilon(problem), np.array([stays_in_range(row) for row in problem.releases])
-        for step in problem.pace.steps(len(problem.left), BLOCK, "records"):
+        for step in problem.deadline.steps(len(problem.left), BLOCK, "records"):
             block, before = problem.left[step], builder.queries
             built = builder.flips(block, fast) if swept else builder.of(block)
             if built is None:

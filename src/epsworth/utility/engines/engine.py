@@ -32,10 +32,10 @@ from epsworth.classifiers.reading import answers_as_read as agrees
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.law import Law
 from epsworth.records import Indices, as_records
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
 from epsworth.utility.engines.contraction import LawsOverEpsilon, aligned, mass_error, stays_in_range, widened
 from epsworth.utility.labels import answer
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
 
@@ -248,7 +248,7 @@ class ByRecord(Engine):
         assert isinstance(parts, ByCategory)
         rows = range(len(parts.asked.records))[problem.left.start * parts.combinations :]
         rows = rows[: len(problem.left) * parts.combinations]
-        numbers = replace(parts.about(problem), pace=problem.pace, start=rows.start, stop=rows.stop)
+        numbers = replace(parts.about(problem), deadline=problem.deadline, start=rows.start, stop=rows.stop)
         answer = self._bounded(numbers, replace(settings, follow=ignore))  # of rows that are no records
         if answer is None:
             return None
@@ -268,7 +268,7 @@ class ByRecord(Engine):
         settings.follow(lambda: bounds[0])
         try:
             if log.done < n:
-                problem.pace.check()
+                problem.deadline.check()
             rest = replace(problem, start=problem.start + log.start)
             left = self.record_results(rest, settings) if log.done < n else iter(())
             for one in left:
@@ -278,7 +278,7 @@ class ByRecord(Engine):
                 settings.progress(log.done / n)
                 if log.done == n:
                     break
-                problem.pace.check()
+                problem.deadline.check()
         except Stopped:
             pass
         open_ = None if log.done == n else np.repeat([~log.known], m, axis=0)

@@ -20,9 +20,9 @@ from epsworth.arrays import Bools
 from epsworth.bounds import Risk
 from epsworth.parallel import alone, batches_of, in_order, workers
 from epsworth.threads import one_thread
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.checkpoint import Checkpoint, CheckpointState, piece_path, read_piece
 from epsworth.utility.engines.engine import Counts, Engine, EngineResult, Settings, ignore, quantities
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds, Totals, with_coin
 
@@ -130,14 +130,14 @@ def _results(
     pieces: list[range],
 ) -> Generator[tuple[range, EngineResult | None], None, None]:  # fmt: skip
     """Yield pieces in order, those that an earlier run has done among them, until the run must end."""
-    pace, checkpoint, here = problem.pace, work.checkpoint, alone(work.n_jobs)
+    deadline, checkpoint, here = problem.deadline, work.checkpoint, alone(work.n_jobs)
     (m, e, _), with_accuracy = problem.shape, problem.y is not None
 
     def check() -> None:
         try:
-            pace.check()
+            deadline.check()
         except Stopped:
-            if here or pace.late(GRACE):
+            if here or deadline.late(GRACE):
                 raise
 
     done = set[range]() if checkpoint is None else {piece for piece in pieces if checkpoint.has(number, piece)}

@@ -25,10 +25,10 @@ from epsworth.classifiers.networks import DOUBLE, LARGE, OVERFLOWS, Activation, 
 from epsworth.classifiers.pipeline import ColumnView, column_view
 from epsworth.classifiers.reading import Unsupported, unlike
 from epsworth.records import Indices
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range
 from epsworth.utility.engines.engine import Settings, answers_as_read
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 
 Mass = Callable[[Floats, Floats], Floats]
@@ -313,7 +313,7 @@ class Propagation(Branching):
         """Return what splits the heaviest boxes of a record."""
         boxes, mass = self.read(problem).boxes(record), partial(mass_of_boxes, laws, problem, record)
         off = np.max([laws.misplaced(j, x) for j, x in enumerate(problem.unit[record].tolist())], axis=0)
-        return lambda place: branch(boxes, mass, place, enough(settings), off, problem.pace.check)
+        return lambda place: branch(boxes, mass, place, enough(settings), off, problem.deadline.check)
 
     def unsupported_reason(self, problem: Problem, m: int) -> str | None:
         """Refuse outputs beyond the range, where nothing is bounded."""

@@ -26,6 +26,7 @@ from epsworth.mechanisms.family import is_brought
 from epsworth.rounding import down, float_below, round_down, round_up, show_up, up
 from epsworth.threads import one_thread
 from epsworth.utility.curves import Curves
+from epsworth.utility.deadline import Deadline
 from epsworth.utility.engines.cells import CellTables
 from epsworth.utility.engines.engine import Engine, EngineResult, Progress, Settings
 from epsworth.utility.engines.grid import Grid
@@ -39,7 +40,6 @@ from epsworth.utility.engines.sampled import AverageFirst, Over, Sampled
 from epsworth.utility.engines.strata import SharedDraws
 from epsworth.utility.engines.tree_boxes import BranchAndBound
 from epsworth.utility.labels import answer
-from epsworth.utility.pace import Deadline
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds, with_coin
 
@@ -168,7 +168,7 @@ def joined(problem: Problem, parts: list[tuple[Part, Bounds]]) -> Bounds:
 
 
 def curves_of(
-    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, pace: Deadline
+    problem: Problem, answered: Answered, result: EngineResult, over: str, settings: Settings, deadline: Deadline
 ) -> Curves:
     """Return the answer as curves: promises, units and methods beside the bounds."""
     reveal, accuracy = problem.reveal, result.accuracy
@@ -183,18 +183,18 @@ def curves_of(
         method=np.repeat([[engines[m]] for m in sorted(engines)], len(problem.records), axis=1),
         over=over,
         tolerance=float(settings.tolerance),
-        **promised(problem, answered, settings, pace),
+        **promised(problem, answered, settings, deadline),
     )
     wide = (
         _too_wide(curves, settings.at_least)
         if result.open is None
-        else [_unfinished(curves, result.open, str(pace.stopped), goes_on=not problem.subsets)]
+        else [_unfinished(curves, result.open, str(deadline.stopped), goes_on=not problem.subsets)]
     )
     check_possible(problem, curves.stability)
     return replace(curves, notes=(*curves.notes, *wide))
 
 
-def promised(problem: Problem, answered: Answered, settings: Settings, pace: Deadline) -> dict[str, Any]:
+def promised(problem: Problem, answered: Answered, settings: Settings, deadline: Deadline) -> dict[str, Any]:
     """Return what is told of an answer whatever form its bounds have."""
     spent = sum([result.spent for _, result in answered], Fraction(0))
     return {
@@ -206,7 +206,7 @@ def promised(problem: Problem, answered: Answered, settings: Settings, pace: Dea
         "tight_epsilons": np.array([[release.tight_epsilon for release in row] for row in problem.releases]),
         "confidence": float(1 - settings.risk.total) if spent else 1.0,
         "queries": sum([result.queries for _, result in answered]) + problem.asked,
-        "seconds": pace.clock() - pace.began,
+        "seconds": deadline.clock() - deadline.began,
         "notes": (*problem.notes, *_reasons(problem, answered)),
         "spent": float_below(spent),
         "stopped": any(result.open is not None for _, result in answered),
@@ -321,25 +321,31 @@ TIED = 2.0**-45
 
 
 def run(
-    problem: Problem, method: Method, settings: Settings, over: Over, pace: Deadline | None = None, work: Work = WHOLE
+    problem: Problem,
+    method: Method,
+    settings: Settings,
+    over: Over,
+    deadline: Deadline | None = None,
+    work: Work = WHOLE,
 ) -> tuple[Answered, str]:
     """Run every part of a plan, and sample what turns out too hard for its engine with the rest.
 
     Return the results, and what was bounded to the tolerance.  Each run that may draw has one share of the risk.
-    Reading the classifier and planning are never cut short; a part that the pace stops says what it has not finished.
+    Reading the classifier and planning are never cut short; a part that the deadline stops says what it has not
+    finished.
     """
     if problem.subsets:
-        return _over_subsets(problem, method, settings, over, pace, work)
+        return _over_subsets(problem, method, settings, over, deadline, work)
     checkpoint = work.checkpoint
-    first = average_comes_first(problem, over, pace) if checkpoint is None else checkpoint.average_first
+    first = average_comes_first(problem, over, deadline) if checkpoint is None else checkpoint.average_first
     with one_thread():
         parts = plan(problem, method, average_first=first)
     settings = settings.seeded() if checkpoint is None else replace(settings, seeds=checkpoint.seeds)
     running = _Running(problem, settings, work, [])
-    if pace is not None:
-        running.problem = running.followed(pace)
-        running.settings = replace(settings, progress=lambda share: pace.progress(READ + (1 - READ) * share))
-        pace.progress(READ)
+    if deadline is not None:
+        running.problem = running.followed(deadline)
+        running.settings = replace(settings, progress=lambda share: deadline.progress(READ + (1 - READ) * share))
+        deadline.progress(READ)
     sampled = next((part for part in parts if isinstance(part.engine, Sampled)), None)
     waiting = {part.number for part in parts if first and (part.engine.draws or part.engine.slow)}
     drawing = sorted(m for part in parts if part.number in waiting for m in part.mechanisms)
@@ -418,10 +424,10 @@ class _Running:
             self.results.append((part, result))
         return result
 
-    def followed(self, pace: Deadline) -> Problem:
-        """Return the question at a pace that knows what is proven at any time."""
-        pace.mechanisms, pace.epsilons, pace.proven = self.problem.names, self.problem.epsilons, self.proven
-        return replace(self.problem, pace=pace)
+    def followed(self, deadline: Deadline) -> Problem:
+        """Return the question at a deadline that knows what is proven at any time."""
+        deadline.mechanisms, deadline.epsilons, deadline.proven = self.problem.names, self.problem.epsilons, self.proven
+        return replace(self.problem, deadline=deadline)
 
     def proven(self) -> Interval:
         """Return what is proven of the average by now."""
@@ -437,9 +443,9 @@ class _Running:
         return average
 
 
-def average_comes_first(problem: Problem, over: Over, pace: Deadline | None) -> bool:
+def average_comes_first(problem: Problem, over: Over, deadline: Deadline | None) -> bool:
     """Tell whether the average comes before the records: by a deadline."""
-    limited = pace is not None and pace.seconds is not None and len(problem.records) > 1
+    limited = deadline is not None and deadline.seconds is not None and len(problem.records) > 1
     return limited and over != "records"
 
 
@@ -459,17 +465,19 @@ def drawing_runs(engines: Sequence[Engine]) -> int:
 
 
 def _over_subsets(
-    problem: Problem, method: Method, settings: Settings, over: Over, pace: Deadline | None, work: Work
+    problem: Problem, method: Method, settings: Settings, over: Over, deadline: Deadline | None, work: Work
 ) -> tuple[Answered, str]:
     """Answer about every subset of the features that a record may release, and average."""
     used: list[str] = []
     bounded_over: list[str] = []
-    if pace is not None:
-        pace.mechanisms, pace.epsilons = problem.names, problem.epsilons
-        pace.proven = lambda: Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))
+    if deadline is not None:
+        deadline.mechanisms, deadline.epsilons = problem.names, problem.epsilons
+        deadline.proven = lambda: Interval(np.zeros(problem.shape[:2]), np.ones(problem.shape[:2]))
 
     def answering(subset: Problem, own: Settings) -> EngineResult:
-        results, chosen = run(subset if pace is None else replace(subset, pace=pace), method, own, over, work=work)
+        results, chosen = run(
+            subset if deadline is None else replace(subset, deadline=deadline), method, own, over, work=work
+        )
         used.extend(part.engine.name for part, _ in results)
         bounded_over.append(chosen)
         return assemble(subset, results)

@@ -26,6 +26,7 @@ from epsworth.classifiers.reading import Unsupported
 from epsworth.mechanisms.law import uniforms
 from epsworth.records import Indices
 from epsworth.rounding import float_below
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.checkpoint import CheckpointState, labels_of, labels_text
 from epsworth.utility.engines.engine import (
     ByCategory,
@@ -38,7 +39,6 @@ from epsworth.utility.engines.engine import (
     by_category,
     quantities,
 )
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
 
@@ -106,7 +106,7 @@ class Sampler:
         waiting: list[Task] = []
         for task in tasks:
             waiting.append(task)
-            if sum(t.size for t in waiting) >= self.problem.pace.size(self.settings.batch):
+            if sum(t.size for t in waiting) >= self.problem.deadline.size(self.settings.batch):
                 self._ask(waiting, sink, answered)
                 after(len(waiting))
                 waiting = []
@@ -280,7 +280,7 @@ def each_record(problem: Problem, settings: Settings) -> EngineResult:
         return tally.unsettled(settings.tolerance, wanted)
 
     with suppress(Stopped):
-        problem.pace.check()  # before anything is drawn from a generator that the run will be given again
+        problem.deadline.check()  # before anything is drawn from a generator that the run will be given again
         _draw_records(sampler, tally, schedule, unfinished, settings.progress, settings.state, first)
     return _answer(problem, sampler, tally)
 
@@ -323,7 +323,7 @@ def whole_dataset(problem: Problem, settings: Settings, *, averaged: bool = Fals
         return tally.rivals(settings.tolerance, wanted)
 
     with suppress(Stopped):
-        problem.pace.check()
+        problem.deadline.check()
         if not averaged:
             of_average, of_records = settings.risk.split(2)
             share = 1 / 3

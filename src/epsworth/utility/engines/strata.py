@@ -21,10 +21,10 @@ from epsworth.mechanisms import KRR
 from epsworth.mechanisms.law import nearest_index
 from epsworth.records import Indices
 from epsworth.rounding import UNIT
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.checkpoint import CheckpointState, labels_of, labels_text
 from epsworth.utility.engines.contraction import widened
 from epsworth.utility.engines.engine import BATCH, ByRecord, Progress, RecordResult, Settings, quantities, records_of
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 
 NEGLIGIBLE = 0.05  # strata whose weights stay below this share of the tolerance, together, are not drawn

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.parallel import in_sequence
 from epsworth.rounding import UNIT
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.branch_and_bound import Branching, Undecided, enough
 from epsworth.utility.engines.cells import cells_for
 from epsworth.utility.engines.contraction import LawsOverEpsilon, mass_error, stays_in_range, within
@@ -37,7 +38,6 @@ from epsworth.utility.engines.fronts import (
 )
 from epsworth.utility.engines.loops import compiled
 from epsworth.utility.engines.trees import Cells, Leads, Leaves
-from epsworth.utility.pace import Stopped
 from epsworth.utility.problem import Problem
 
 MOST_CELLS = 4_096  # of a table
@@ -312,7 +312,7 @@ class ReachableLeaves:
         """Decide boxes, and near ties where more than is allowed is left; the rest stays open."""
         builder = self.problem.read(cells_for)
         leads = Leads.of(builder.model, self.leaves, place)
-        descent = descend(leads, self.below, self.start, allowed, self.problem.pace.check)
+        descent = descend(leads, self.below, self.start, allowed, self.problem.deadline.check)
         queries = 0
         if leads.apart and descent.undecided > allowed:
             with suppress(Stopped):

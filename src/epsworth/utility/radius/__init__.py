@@ -25,7 +25,7 @@ from epsworth.bounds import Risk, check_spent
 from epsworth.numerals import share, whole
 from epsworth.results import Result, how_sure
 from epsworth.rounding import float_below, show_down, show_up
-from epsworth.utility.pace import Stopped, check_seconds
+from epsworth.utility.deadline import Stopped, check_seconds
 from epsworth.utility.radius.networks import network_radius
 from epsworth.utility.radius.quadratic import linear_radius, quadratic_radius
 from epsworth.utility.radius.question import RadiusQuestion, RadiusResult, Tightening, Watch, ask
@@ -207,7 +207,7 @@ def bounded(
 ) -> Radius:
     """Answer a question whose options are checked."""
     run, risk, tested = question.run, Risk.of(confidence), 0.0
-    most = math.inf if budget is None and run.pace.seconds is not None else budget or BOXES
+    most = math.inf if budget is None and run.deadline.seconds is not None else budget or BOXES
     try:
         result = _look_inside(question, draws, most)
         if result is None:
@@ -258,12 +258,12 @@ def _answer(question: RadiusQuestion, found: RadiusResult) -> Radius:
         confidence=1.0,
         sound=True,
         witness=None if found.witness is None else found.witness.point,
-        stopped=question.run.pace.stopped is not None,
+        stopped=question.run.deadline.stopped is not None,
         notes=(*_ended(question.run), *found.notes),
     )
 
 
 def _ended(run: Tightening) -> tuple[str, ...]:
     """Say why a run ended before its work was done, and what more time would do."""
-    why = run.pace.stopped
+    why = run.deadline.stopped
     return () if why is None else (f"the run ended {why}; more time can bring the bounds closer",)

@@ -20,7 +20,7 @@ from epsworth.arrays import Floats
 from epsworth.classifiers.networks import Affine, Network, Rectifier
 from epsworth.classifiers.reading import Unsupported
 from epsworth.classifiers.structure import read_network
-from epsworth.utility.pace import Stopped
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.radius.question import Inside, RadiusQuestion, RadiusResult
 from epsworth.utility.radius.sampled import SHELLS, first_flip, scale, walk
 
@@ -86,13 +86,13 @@ def network_radius(question: RadiusQuestion, inside: Inside, rng: np.random.Gene
     slack = rounding(result, inside.sizes(reach), inside.additions)
     bounds = {k: _quick(local, k, own, reach, slack) for k in rivals}  # at once
     question.run.proves("network", min(bounds.values(), default=reach))
-    paced = not question.run.pace.free
-    most = SECONDS if question.run.pace.seconds is None else math.inf
+    paced = not question.run.deadline.free
+    most = SECONDS if question.run.deadline.seconds is None else math.inf
     open_, seconds = rivals, FIRST if paced else SECONDS
     while open_ and seconds <= most:  # a solver that is cut short begins anew, with twice the time
         for k in sorted(open_, key=bounds.__getitem__):
             if paced:
-                question.run.pace.check()
+                question.run.deadline.check()
             nearest = _nearest(local, k, own, reach, slack, min(seconds, question.run.left))
             bounds[k] = max(bounds[k], nearest.lower)
             open_ = [other for other in open_ if other != k or not nearest.finished]

@@ -322,8 +322,8 @@ def quadratic_radius(question: RadiusQuestion, inside: Inside, budget: float) ->
         def proven(radius: float, i: int = int(i)) -> None:
             lowers[i] = max(lowers[i], radius)
             question.run.proven(float(lowers.min()))
-            if not question.run.pace.free:
-                question.run.pace.check()
+            if not question.run.deadline.free:
+                question.run.deadline.check()
 
         certain = _nearest(raised[i], question.norm, budget, proven)
         proven(certain.lower)

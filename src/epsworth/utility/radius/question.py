@@ -29,8 +29,8 @@ from epsworth.classifiers.reading import (
 from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
+from epsworth.utility.deadline import Deadline, Standing
 from epsworth.utility.labels import ASKED_AGAIN, answer
-from epsworth.utility.pace import Deadline, Standing
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tightening:
         The nearest one on which the classifier was asked.
     method : str or None
         What has proven something.
-    pace : Deadline
+    deadline : Deadline
         Of which a run's share that is done is ``lower / upper``.
     """
 
@@ -87,7 +87,7 @@ class Tightening:
         def shown(standing: Standing) -> object:
             return None if watch is None else watch(Bracket(self.lower, self.upper, standing.seconds))
 
-        self.pace = Deadline(seconds, None if check_callback("watch", watch) is None else shown, progress, clock)
+        self.deadline = Deadline(seconds, None if check_callback("watch", watch) is None else shown, progress, clock)
 
     @property
     def upper(self) -> float:
@@ -97,12 +97,14 @@ class Tightening:
     @property
     def left(self) -> float:
         """Seconds until the run must end."""
-        pace = self.pace
-        return math.inf if pace.seconds is None else max(pace.seconds - (pace.clock() - pace.began), 0.0)
+        deadline = self.deadline
+        return (
+            math.inf if deadline.seconds is None else max(deadline.seconds - (deadline.clock() - deadline.began), 0.0)
+        )
 
     def spent(self, share: float) -> bool:
         """Tell whether a share of the time is over; never where there is no deadline."""
-        return share < 1 and self.pace.seconds is not None and self.left <= (1 - share) * self.pace.seconds
+        return share < 1 and self.deadline.seconds is not None and self.left <= (1 - share) * self.deadline.seconds
 
     def proves(self, method: str, lower: float) -> None:
         """Note which method has something to say, and what."""
@@ -113,7 +115,7 @@ class Tightening:
         """Note that no point nearer flips; what lies beyond the witness is no news."""
         self.lower = max(self.lower, min(lower, self.upper))
         if math.isfinite(self.upper) and self.upper > 0:
-            self.pace.progress(self.lower / self.upper)
+            self.deadline.progress(self.lower / self.upper)
 
     def found(self, witness: Witness | None) -> None:
         """Note a witness where it is nearer than those before."""
@@ -218,7 +220,7 @@ class RadiusQuestion:
         Where all but the share ``reserve`` of the time is spent nothing more is asked: the rest counts as not flipping.
         """
         flipped = np.zeros(len(points), dtype=bool)
-        rest = self.run.pace.steps(len(points) - first, max(len(points), 1))
+        rest = self.run.deadline.steps(len(points) - first, max(len(points), 1))
         for part in chain([slice(0, first)] if first else [], (slice(p.start + first, p.stop + first) for p in rest)):
             if self.run.spent(1 - reserve) and part.start:
                 break

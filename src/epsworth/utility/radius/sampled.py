@@ -13,7 +13,7 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.bounds import Risk
-from epsworth.utility.pace import Stopped
+from epsworth.utility.deadline import Stopped
 from epsworth.utility.radius.question import RadiusQuestion, Witness
 
 SHELLS = np.geomspace(2.0**-20, 2.0**10, 61)  # radii of the first look, in units of the record's size

@@ -255,8 +255,8 @@ def nearest_cell(search: Search, budget: float) -> tuple[float, tuple[str, ...]]
 
     while open_ and open_[0][0] < min(search.reach, dropped) and number < budget:
         run.proven(proven(open_[0][0]))
-        if not run.pace.free:
-            run.pace.check()
+        if not run.deadline.free:
+            run.deadline.check()
         parts: list[Box] = []
         floor: list[float] = []
         whole: list[Box] = []
