@@ -95,6 +95,11 @@ def test_rows_within_the_declared_tolerance_are_one_unit():
     for near in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="near must be positive and finite"):
             RecordPosterior(0.7, near=near)
+    for wrong in ({"fpr": 0.0}, {"fpr": 1.0}, {"tpr": 0.001}, {"tpr": 1.5}):
+        with pytest.raises(ValueError, match=r"fpr must lie strictly|tpr must lie above fpr"):
+            RecordPosterior(0.7, **wrong)
+    with pytest.raises(ValueError, match="near chains 25 of 25 rows to one unit"):
+        PACPrivatizer("mean", RecordPosterior(0.7, near=1.5), worlds=16).fit(TWINS)
     with pytest.raises(TypeError, match="near must be a number"):
         RecordPosterior(0.7, near="1")
 
@@ -249,6 +254,10 @@ def test_a_true_claim_is_borne_out():
     assert check._attacked(np.array([0, 1]), Risk(0.001).split(2), np.random.default_rng(0))
 
 
+def kept(check):
+    return check.run(Risk(0.01), Risk(0.01), np.random.default_rng(0))
+
+
 def test_near_duplicates_are_found_no_better_than_the_nats_allow():
     """Each of two rows is safe, and "one of the two is in" is certain: the group is what refuses the plan."""
     rng = np.random.default_rng(6)
@@ -256,16 +265,18 @@ def test_near_duplicates_are_found_no_better_than_the_nats_allow():
     whitened = 6.0 * members[:, :2].any(axis=1, keepdims=True)
     pair = ((np.array([[0, 1]]), 1),)
     asked = {"q": 0.8, "joint": 0.56, "tpr": 0.9}
-    assert promise(whitened, members[:, :1], **asked).run(Risk(0.01), np.random.default_rng(0)) is not None
-    assert promise(whitened, members, groups=pair, **asked).run(Risk(0.01), np.random.default_rng(0)) is None
+    assert promise(whitened, members[:, :1], **asked).run(Risk(0.01), Risk(0.01), np.random.default_rng(0)) is not None
+    assert (
+        promise(whitened, members, groups=pair, **asked).run(Risk(0.01), Risk(0.01), np.random.default_rng(0)) is None
+    )
 
 
 def test_one_world_in_many_that_tells_all_is_refused():
     rng = np.random.default_rng(7)
     members = rng.permuted(np.tile([[True], [False]], (128, 40)), axis=0)
     whitened = 9.0 * (np.arange(256) == 7)[:, np.newaxis].astype(float)
-    assert promise(whitened, members, q=0.51).run(Risk(0.01), np.random.default_rng(0)) is None
-    found = promise(0.01 * whitened, members, q=0.51).run(Risk(0.01), np.random.default_rng(0))
+    assert kept(promise(whitened, members, q=0.51)) is None
+    found = kept(promise(0.01 * whitened, members, q=0.51))
     assert found.surest <= allowed(0.51)
 
 
