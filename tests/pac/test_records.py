@@ -307,3 +307,20 @@ def test_sure_guesses_are_held_to_twice_those_of_a_gaussian_test(q):
     assert allowed(q) == pytest.approx(min(1.0, 2 * gaussian), rel=1e-6)
     assert allowed(q, 0.5) >= allowed(q, 0.505)
     assert sure_allowed(RecordPosterior(q, tpr=0.1, fpr=0.01)) == 0.1
+
+
+def test_limits_at_another_rate_of_false_alarms_are_not_those_at_a_thousandth():
+    """TPR grows with FPR: what is shown at .001 says nothing of .05."""
+    rng = np.random.default_rng(8)
+    whitened, members = rng.normal(size=(64, 1)), rng.permuted(np.tile([[True], [False]], (32, 6)), axis=0)
+    asked = RecordPosterior(0.9, MI(0.5), fpr=0.05, tpr=0.9)
+    check = Check(whitened, Events.of(members), 0.9, 0.9, 0.05, pac.budget(0.9, 0.5), 0.5, lambda: None)
+    found = check.refined(kept(check), Risk(0.01), np.random.default_rng(0))
+    assert found.tpr.min() > 0.05
+    assert sure_allowed(asked) == 0.9
+    at = np.linspace(-9, 9, 20_001)
+    for column, limit in zip(members.T, found.tpr, strict=True):
+        inside, outside = (np.exp(-0.5 * (at - whitened[side]) ** 2).mean(axis=0) for side in (column, ~column))
+        order = np.argsort(-inside / outside)
+        alarms = np.cumsum(outside[order]) / outside.sum()
+        assert (np.cumsum(inside[order]) / inside.sum())[np.searchsorted(alarms, 0.05)] <= limit

@@ -264,7 +264,7 @@ class Check:
         seen = expose(self.whitened, members, rng, draws=int(np.clip(WORK / members.size, 2048, 32768)), risk=risk)
         if units < self.events.units:
             return replace(limits, named=seen.named)
-        tpr = np.minimum(limits.tpr, seen.tpr if self.fpr >= FPR else 1.0)
+        tpr = np.minimum(limits.tpr, seen.tpr if self.fpr <= FPR else 1.0)
         return replace(limits, upper=np.minimum(limits.upper, seen.upper), tpr=tpr, named=seen.named)
 
     def success(self, moments: Floats) -> Floats:
@@ -286,9 +286,18 @@ class Check:
         return np.flatnonzero(np.append(doubtful, self.sureness(moments) > self.tpr))
 
     @cached_property
+    def _blur(self) -> float:
+        """What a chance P may be off by before it is summed: `blur_of`, and worlds' chances in single precision.
+
+        These are off by a unit of 2**-24 for each unit of their logarithms, which are ln m on average at most, by 2 for
+        the exponential, and by some 30 for what they are divided by, a pairwise sum: 64 are more.
+        """
+        return blur_of(self.whitened) + 64 * SINGLE
+
+    @cached_property
     def _lost(self) -> float:
-        """What a chance P may be off by: a sum and logarithms (on average ln m) in single precision, and `blur_of`."""
-        return (self.events.worlds + 40) * SINGLE + blur_of(self.whitened)
+        """What a chance P may be off by, its sum included."""
+        return (self.events.worlds + 8) * SINGLE + self._blur
 
     def _cycles(self, count: int, rng: np.random.Generator) -> Iterator[Singles]:
         """Yield the chances of all worlds given simulated releases, so many from each world."""
@@ -310,7 +319,8 @@ class Check:
         v = (P - f)^2 lies in [0, M^2], M = max(f, 1 - f), so that the sum of the draws' E v^2 is at most M^2 times that
         of their E v, and the lower tail of an average of N is that of a Gaussian: with c = M^2 ln(1/miss) / N, the mean
         is at most (sqrt(c / 2) + sqrt(c / 2 + average))^2.  Sums of at most `ROWS` draws are taken in single precision:
-        off, with their factors and what follows, by ROWS + m + 99 units of the square of the sum of all sizes.
+        off, with their factors and what follows, by ROWS + m + 16 units of the square of the sum of all sizes; and by
+        what P is off, twice and squared.
         """
         worlds, sizes = self.events.worlds, 0.0
         products, cycles = np.zeros((worlds, worlds)), -(-SCREENED // worlds)
@@ -318,8 +328,8 @@ class Check:
             weights -= np.float32(1 / worlds)
             sizes += float((np.abs(weights).sum(axis=1, dtype=np.float64) ** 2).sum())
             products += weights.T @ weights
-        draws, blur = cycles * worlds, blur_of(self.whitened)
-        lost = (ROWS + worlds + 99) * SINGLE * sizes / draws + 2 * blur + blur**2
+        draws = cycles * worlds
+        lost = (ROWS + worlds + 16) * SINGLE * sizes / draws + 2 * self._blur + self._blur**2
         average = np.maximum(self.events.forms(products / draws, at, self.tick), 0) + lost
         most = np.maximum(self.share[at], 1 - self.share[at])
         c = most**2 * math.log(1 / risk.spend(len(at))) / (2 * draws)
