@@ -18,10 +18,12 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.former_worlds import former_draw
 from benchmarks.memory import peak
-from benchmarks.timing import Clock, Row, shown
-from epsworth.pac import MI, FixedForest, PACPrivatizer
+from benchmarks.timing import Clock, Row, seconds, shown
+from epsworth.pac import MI, FixedForest, PACPrivatizer, RecordPosterior
 from epsworth.pac.adapters import adapter_for
+from epsworth.pac.allocation import gaussian_bound
 from epsworth.pac.calibration import Shape, calibrate
+from epsworth.pac.records import Events, nearest_groups, plan_for_records
 from epsworth.pac.simulation import Experiment, simulate
 from epsworth.pac.worlds import Sampler, units_of
 
@@ -39,6 +41,8 @@ def rows(clock: Clock) -> Iterator[Row]:
     yield _wide(clock)
     yield from _one_pass(clock)
     yield from _task(clock)
+    yield _certified(clock)
+    yield _records(clock)
 
 
 def _fit(estimator: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], object]:
@@ -158,3 +162,32 @@ def _task(clock: Clock) -> Iterator[Row]:
     ratio = (clean - ours.mean) / (clean - theirs.mean)
     note = f"accuracy on unseen rows {ours.mean:.4f} / {theirs.mean:.4f}, {clean:.4f} without noise; Rice SVM"
     yield Row("accuracy lost at 1/16 nat, noise for the task", "the least noise at 1/8 nat", ratio, 1.0, note)
+
+
+def _certified(clock: Clock) -> Row:
+    """Return how much noise a certificate asks for beside what other worlds' variances need: no seconds."""
+    X, _ = load_iris(return_X_y=True)
+    made = PACPrivatizer(KMeans(3, n_init=1), MI(1 / 16), worlds=clock.size(1026, 200), mode="certified", basis="diag")
+    plan = made.set_params(worlds_seed=0).fit(X).plan_
+    fresh = made.set_params(mode="estimated", worlds_seed=1, worlds=clock.size(3000, 200)).fit(X).trials_.outputs
+    variances, low, high = (plan.positions(fresh) * plan.step).var(axis=0), 0.1, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gaussian_bound(variances, middle * plan.noise) <= 1 / 16 else (middle, high)
+    return Row("certified noise, K-Means on Iris at 1/16", "the noise needed", 1 / high, 1.2, f"{made.worlds} worlds")
+
+
+def _records(clock: Clock) -> Row:
+    """Return what a check of many records takes, beside a minute."""
+    n, m = clock.size(100_000, 2_000), clock.size(1024, 64)
+    X = np.random.default_rng(0).normal(size=(n, 5))
+    sampler = Sampler(units_of(X, np.zeros(n, dtype=np.intp)), 0.5, 0, True)
+    members = np.unpackbits(sampler.packed(range(m)), axis=1, count=n).view(bool)
+    events = Events.of(members, nearest_groups(X, sampler.units))
+    outputs, asked = members @ X / (n / 2), RecordPosterior(0.6, MI(1 / 4))
+
+    def checked() -> object:
+        return plan_for_records(outputs, events, asked, Shape(), np.random.default_rng(0))
+
+    taken = seconds(checked)
+    return Row(f"a check of {n:,} records at 1/4 nat", "a minute", taken / 60, 1.0, f"{len(events) - n:,} groups, too")

@@ -300,6 +300,7 @@ def test_utility_is_simulated_for_every_shape():
         ({"budget": MI(30.0)}, "promises nothing"),
         ({"budget": RecordPosterior(0.6), "mode": "estimated", "noise": "paper"}, "a noise rule of its own"),
         ({"budget": RecordPosterior(0.6), "mode": "certified"}, "RecordPosterior needs mode='exact'"),
+        ({"budget": RecordPosterior(0.6, tpr=0.1), "mode": "estimated"}, "tpr is shown by simulated attacks"),
         ({"budget": RecordPosterior(0.6), "mode": "estimated", "worlds": 64}, "8 exchanges of each of the"),
     ],
 )

@@ -95,6 +95,11 @@ def test_rows_within_the_declared_tolerance_are_one_unit():
     for near in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="near must be positive and finite"):
             RecordPosterior(0.7, near=near)
+    for wrong in ({"fpr": 0.0}, {"fpr": 1.0}, {"tpr": 0.001}, {"tpr": 1.5}):
+        with pytest.raises(ValueError, match=r"fpr must lie strictly|tpr must lie above fpr"):
+            RecordPosterior(0.7, **wrong)
+    with pytest.raises(ValueError, match="near chains 25 of 25 rows to one unit"):
+        PACPrivatizer("mean", RecordPosterior(0.7, near=1.5), worlds=16).fit(TWINS)
     with pytest.raises(TypeError, match="near must be a number"):
         RecordPosterior(0.7, near="1")
 
@@ -249,6 +254,10 @@ def test_a_true_claim_is_borne_out():
     assert check._attacked(np.array([0, 1]), Risk(0.001).split(2), np.random.default_rng(0))
 
 
+def kept(check):
+    return check.run(Risk(0.01), Risk(0.01), np.random.default_rng(0))
+
+
 def test_near_duplicates_are_found_no_better_than_the_nats_allow():
     """Each of two rows is safe, and "one of the two is in" is certain: the group is what refuses the plan."""
     rng = np.random.default_rng(6)
@@ -256,16 +265,18 @@ def test_near_duplicates_are_found_no_better_than_the_nats_allow():
     whitened = 6.0 * members[:, :2].any(axis=1, keepdims=True)
     pair = ((np.array([[0, 1]]), 1),)
     asked = {"q": 0.8, "joint": 0.56, "tpr": 0.9}
-    assert promise(whitened, members[:, :1], **asked).run(Risk(0.01), np.random.default_rng(0)) is not None
-    assert promise(whitened, members, groups=pair, **asked).run(Risk(0.01), np.random.default_rng(0)) is None
+    assert promise(whitened, members[:, :1], **asked).run(Risk(0.01), Risk(0.01), np.random.default_rng(0)) is not None
+    assert (
+        promise(whitened, members, groups=pair, **asked).run(Risk(0.01), Risk(0.01), np.random.default_rng(0)) is None
+    )
 
 
 def test_one_world_in_many_that_tells_all_is_refused():
     rng = np.random.default_rng(7)
     members = rng.permuted(np.tile([[True], [False]], (128, 40)), axis=0)
     whitened = 9.0 * (np.arange(256) == 7)[:, np.newaxis].astype(float)
-    assert promise(whitened, members, q=0.51).run(Risk(0.01), np.random.default_rng(0)) is None
-    found = promise(0.01 * whitened, members, q=0.51).run(Risk(0.01), np.random.default_rng(0))
+    assert kept(promise(whitened, members, q=0.51)) is None
+    found = kept(promise(0.01 * whitened, members, q=0.51))
     assert found.surest <= allowed(0.51)
 
 
@@ -296,3 +307,20 @@ def test_sure_guesses_are_held_to_twice_those_of_a_gaussian_test(q):
     assert allowed(q) == pytest.approx(min(1.0, 2 * gaussian), rel=1e-6)
     assert allowed(q, 0.5) >= allowed(q, 0.505)
     assert sure_allowed(RecordPosterior(q, tpr=0.1, fpr=0.01)) == 0.1
+
+
+def test_limits_at_another_rate_of_false_alarms_are_not_those_at_a_thousandth():
+    """TPR grows with FPR: what is shown at .001 says nothing of .05."""
+    rng = np.random.default_rng(8)
+    whitened, members = rng.normal(size=(64, 1)), rng.permuted(np.tile([[True], [False]], (32, 6)), axis=0)
+    asked = RecordPosterior(0.9, MI(0.5), fpr=0.05, tpr=0.9)
+    check = Check(whitened, Events.of(members), 0.9, 0.9, 0.05, pac.budget(0.9, 0.5), 0.5, lambda: None)
+    found = check.refined(kept(check), Risk(0.01), np.random.default_rng(0))
+    assert found.tpr.min() > 0.05
+    assert sure_allowed(asked) == 0.9
+    at = np.linspace(-9, 9, 20_001)
+    for column, limit in zip(members.T, found.tpr, strict=True):
+        inside, outside = (np.exp(-0.5 * (at - whitened[side]) ** 2).mean(axis=0) for side in (column, ~column))
+        order = np.argsort(-inside / outside)
+        alarms = np.cumsum(outside[order]) / outside.sum()
+        assert (np.cumsum(inside[order]) / inside.sum())[np.searchsorted(alarms, 0.05)] <= limit

@@ -316,8 +316,9 @@ def _print_more(report: dict[str, Any], exposure: Exposure | None) -> None:
     if "worst_record_upper_limit" in report:
         out.print(
             "With 0.1 % false alarms the worst record is found with "
-            f"{round_up(100 * report['worst_record_tpr_at_fpr_0.001'])} % at most (99 % confidence). Questions about "
-            "several records have only the nats to go by."
+            f"{round_up(100 * report['worst_record_tpr_at_fpr_0.001'])} % at most (99 % confidence). Of questions "
+            "about several records, those about a row and its nearest ones are held to the same; others have only the "
+            "nats to go by."
         )
     out.print(
         f"{report['worlds']} worlds, {report['failed_fits']} failed fits, noise of trace {report['noise_trace']:.4g} "

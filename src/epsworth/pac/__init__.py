@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from epsworth.pac.utility import FoundBudget, Utility
 
 _HOMES = {
+    "allocation": ["allocate"],
     "attacks": ["Attack", "lira", "pool_test"],
     "budgets": ["MI", "DPEquivalent", "Posterior", "RecordPosterior"],
     "conversion": ["budget", "dp_epsilon", "dp_posterior", "generalised_prior", "posterior", "tpr_bound"],
@@ -38,7 +39,6 @@ _HOMES = {
     "forest": ["FixedForest"],
     "ledger": ["Ledger"],
     "mechanism": ["Mechanism"],
-    "allocation": ["allocate"],
     "privatizer": ["PACPrivatizer"],
     "release": ["Release"],
     "server": ["ResponseServer", "WorldModels"],
@@ -47,32 +47,10 @@ _HOMES = {
 }
 
 __all__ = [
-    "MI",
-    "Attack",
-    "DPEquivalent",
-    "Exposure",
-    "FixedForest",
-    "FoundBudget",
-    "Ledger",
-    "Mechanism",
-    "PACPrivatizer",
-    "Posterior",
-    "RecordPosterior",
-    "Release",
-    "ResponseServer",
-    "Utility",
-    "WorldModels",
-    "allocate",
-    "budget",
-    "dp_epsilon",
-    "dp_posterior",
-    "generalised_prior",
-    "lira",
-    "pool_test",
-    "posterior",
-    "procrustes",
-    "tpr_bound",
-]
+    "MI", "Attack", "DPEquivalent", "Exposure", "FixedForest", "FoundBudget", "Ledger", "Mechanism", "PACPrivatizer",
+    "Posterior", "RecordPosterior", "Release", "ResponseServer", "Utility", "WorldModels", "allocate", "budget",
+    "dp_epsilon", "dp_posterior", "generalised_prior", "lira", "pool_test", "posterior", "procrustes", "tpr_bound",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

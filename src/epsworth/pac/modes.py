@@ -107,6 +107,8 @@ class Settings:
             raise ValueError("RecordPosterior needs mode='exact', or 'estimated' (no proof) without stop")
         if self.of_records and self.mode == "estimated" and self.noise != "optimal":
             raise ValueError(f"RecordPosterior with mode='estimated' has a noise rule of its own; drop {self.noise!r}")
+        if self.of_records and self.mode == "estimated" and self.of_records.tpr is not None:
+            raise ValueError("RecordPosterior: tpr is shown by simulated attacks; it needs mode='exact', or drop it")
         if self.stop is not None and self.mode != "estimated":
             raise ValueError(f"stop is for mode='estimated'; in mode {self.mode!r} all worlds are run")
 

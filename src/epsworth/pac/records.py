@@ -232,19 +232,18 @@ class Check:
         found[: self.events.units] = self.q
         return found
 
-    def run(self, risk: Risk, rng: np.random.Generator) -> RecordLimits | None:
-        """Return limits that hold with this risk, None where the promise was not shown."""
+    def run(self, screens: Risk, attacks: Risk, rng: np.random.Generator) -> RecordLimits | None:
+        """Return limits that hold with these risks, None where the promise was not shown."""
         events, units = len(self.events), self.events.units
-        screens, attacks, naming = risk.split(3)
         moments = np.full(events, np.inf)
         asked = np.arange(units if self.mi <= self.nats else events)  # groups are within all that is told
         moments[asked] = second_moments(self.whitened, self.events, asked, self.tick)
         left = self.open(moments)
         if len(left):
             worst = np.argsort(-moments[left % events], kind="stable")[:SUSPECTS]
-            if self._pilot(left[worst], 4, rng) is None:
+            if self._pilot(left[worst], -(-4 * ROWS // self.events.worlds), rng) is None:
                 return None
-            if 8 * self.events.worlds < len(left) and self.events.worlds <= WIDEST:  # fewer are attacked sooner
+            if max(4096, 8 * self.events.worlds) < len(left) and self.events.worlds <= WIDEST:  # else attacked sooner
                 at = np.unique(left % events)
                 moments[at] = np.minimum(moments[at], self._simulated(at, screens.split(events), rng))
                 left = self.open(moments)
@@ -253,14 +252,20 @@ class Check:
         blind = float(np.maximum(self.share[:units], 1 - self.share[:units]).max())
         upper, tpr = np.minimum(self.success(moments)[:units], posterior(self.mi, blind)), self.sureness(moments)
         upper[left[left < units]], tpr[left[left >= events] - events] = self.q, self.tpr
-        shown = self.events.held.T[:, : units if self.events.held.size <= SHOWN else 1].view(np.bool_)
-        seen = expose(self.whitened, shown, rng, draws=int(np.clip(WORK / shown.size, 2048, 8192)), risk=naming)
-        if len(seen.upper) == units:
-            upper, tpr = np.minimum(upper, seen.upper), np.minimum(tpr, seen.tpr if self.fpr >= FPR else 1.0)
         return RecordLimits(
-            np.minimum(upper, self.q), np.minimum(tpr, self.tpr), self.fpr, seen.named, events - units,
+            np.minimum(upper, self.q), np.minimum(tpr, self.tpr), self.fpr, 1.0, events - units,
             len(np.unique(left % events)), CONFIDENCE,
         )  # fmt: skip
+
+    def refined(self, limits: RecordLimits, risk: Risk, rng: np.random.Generator) -> RecordLimits:
+        """Return limits nearer to the truth, by attacking every record where there are not too many, and ``named``."""
+        units = self.events.units if self.events.held.size <= SHOWN else 1
+        members = self.events.held[:units].T.view(np.bool_)
+        seen = expose(self.whitened, members, rng, draws=int(np.clip(WORK / members.size, 2048, 32768)), risk=risk)
+        if units < self.events.units:
+            return replace(limits, named=seen.named)
+        tpr = np.minimum(limits.tpr, seen.tpr if self.fpr <= FPR else 1.0)
+        return replace(limits, upper=np.minimum(limits.upper, seen.upper), tpr=tpr, named=seen.named)
 
     def success(self, moments: Floats) -> Floats:
         """Return upper limits of the success at every question, from those of the second moments Q."""
@@ -281,9 +286,18 @@ class Check:
         return np.flatnonzero(np.append(doubtful, self.sureness(moments) > self.tpr))
 
     @cached_property
+    def _blur(self) -> float:
+        """What a chance P may be off by before it is summed: `blur_of`, and worlds' chances in single precision.
+
+        These are off by a unit of 2**-24 for each unit of their logarithms, which are ln m on average at most, by 2 for
+        the exponential, and by some 30 for what they are divided by, a pairwise sum: 64 are more.
+        """
+        return blur_of(self.whitened) + 64 * SINGLE
+
+    @cached_property
     def _lost(self) -> float:
-        """What a chance P may be off by: a sum and logarithms (on average ln m) in single precision, and `blur_of`."""
-        return (self.events.worlds + 40) * SINGLE + blur_of(self.whitened)
+        """What a chance P may be off by, its sum included."""
+        return (self.events.worlds + 8) * SINGLE + self._blur
 
     def _cycles(self, count: int, rng: np.random.Generator) -> Iterator[Singles]:
         """Yield the chances of all worlds given simulated releases, so many from each world."""
@@ -305,7 +319,8 @@ class Check:
         v = (P - f)^2 lies in [0, M^2], M = max(f, 1 - f), so that the sum of the draws' E v^2 is at most M^2 times that
         of their E v, and the lower tail of an average of N is that of a Gaussian: with c = M^2 ln(1/miss) / N, the mean
         is at most (sqrt(c / 2) + sqrt(c / 2 + average))^2.  Sums of at most `ROWS` draws are taken in single precision:
-        off, with their factors and what follows, by ROWS + m + 99 units of the square of the sum of all sizes.
+        off, with their factors and what follows, by ROWS + m + 16 units of the square of the sum of all sizes; and by
+        what P is off, twice and squared.
         """
         worlds, sizes = self.events.worlds, 0.0
         products, cycles = np.zeros((worlds, worlds)), -(-SCREENED // worlds)
@@ -313,8 +328,8 @@ class Check:
             weights -= np.float32(1 / worlds)
             sizes += float((np.abs(weights).sum(axis=1, dtype=np.float64) ** 2).sum())
             products += weights.T @ weights
-        draws, blur = cycles * worlds, blur_of(self.whitened)
-        lost = (ROWS + worlds + 99) * SINGLE * sizes / draws + 2 * blur + blur**2
+        draws = cycles * worlds
+        lost = (ROWS + worlds + 16) * SINGLE * sizes / draws + 2 * self._blur + self._blur**2
         average = np.maximum(self.events.forms(products / draws, at, self.tick), 0) + lost
         most = np.maximum(self.share[at], 1 - self.share[at])
         c = most**2 * math.log(1 / risk.spend(len(at))) / (2 * draws)
@@ -377,12 +392,13 @@ class Check:
         factors, the arithmetic mean is at least the geometric one), which reaches 1 / miss with probability ``miss`` at
         most.  A millionth is taken off its logarithm for rounding.
         """
-        cycles = -(-1024 // self.events.worlds)
+        cycles = -(-ROWS // self.events.worlds)
         found = self._pilot(claims, cycles, rng)
         if found is None:
             return False
         (stakes, ratios), wealth, wanted = found, np.zeros(len(claims)), math.log(1 / risk.spend(len(claims))) + 1e-6
-        for _ in range(0, ATTACKED, cycles * self.events.worlds):
+        rounds = -(-ATTACKED // (cycles * self.events.worlds))
+        for done in range(1, rounds + 1):
             for weights in self._cycles(cycles, rng):
                 for part, rows in self._parts(claims):
                     gains = self._gains(claims[part], (weights @ rows.T).astype(np.float64), ratios[part])
@@ -391,7 +407,7 @@ class Check:
             left = wealth < wanted
             if not left.any():
                 return True
-            if (wealth < -wanted).any():
+            if done >= 4 and (wealth < 0.5 * wanted * done / rounds).any():  # it would hardly be reached in time
                 return False
             claims, wealth, stakes, ratios = claims[left], wealth[left], stakes[left], ratios[left]
         return False
@@ -469,14 +485,16 @@ def plan_for_records(
     prior = float(np.maximum(share, 1 - share).max())
     _check_reachable(promised.q, prior)
     nats, sure = budget(promised.q, prior), sure_allowed(promised, prior)
-    best: tuple[Plan, RecordLimits] | None = None
+    best: tuple[Plan, Check, RecordLimits, Risk] | None = None
     low, high, at = 0.0, promised.joint.mi, promised.joint.mi
     for risk in Risk.of(CONFIDENCE).split(LOOKS):
         plan = calibrate(outputs, at, shape)
         whitened = plan.positions(outputs) / plan.ratio
-        found = Check(whitened, events, promised.q, sure, promised.fpr, nats, plan.mi, tick).run(risk, rng)
+        check = Check(whitened, events, promised.q, sure, promised.fpr, nats, plan.mi, tick)
+        screens, attacks, last = risk.split(3)
+        found = check.run(screens, attacks, rng)
         low, high = (low, at) if found is None else (at, high)
-        best = best if found is None else (plan, found)
+        best = best if found is None else (plan, check, found, last)
         if high <= CLOSE * low:  # also where all of joint fits
             break
         at = math.sqrt(low * high) if low else min(nats, high / 8)
@@ -486,7 +504,8 @@ def plan_for_records(
         raise ValueError(
             f"RecordPosterior: no noise was found at which success {promised.q:g} holds for every record; raise q"
         )
-    return best
+    plan, check, found, last = best
+    return plan, check.refined(found, last, rng)
 
 
 def sure_allowed(promised: RecordPosterior, prior: float = 0.5) -> float:

@@ -88,6 +88,15 @@ def _():
     return released(fitted)
 
 
+@golden("a certificate", subject="epsworth.pac.certificate.betting_upper", mutate=scaled(1.01), tolerance=1e-7)
+def _():
+    pool = np.random.default_rng(3).uniform(size=(60, 2))
+    fitted = pac.PACPrivatizer("mean", pac.MI(0.25), worlds=300, worlds_seed=5, mode="certified", basis="diag").fit(
+        pool
+    )
+    return released(fitted) | {"extras": chosen(fitted.calibrated_.certificate, "worlds", "unconditional", "zcdp")}
+
+
 @golden(
     "a budget that keeps a score",
     subject="epsworth.pac.certificate.bernstein_upper",
