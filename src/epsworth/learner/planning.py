@@ -83,8 +83,7 @@ class Plan(Result):
         """Return the plan in a sentence."""
         sure = f"with confidence {show_down(float(self.confidence))}"
         chance = f"with probability {show_down(self.power)} ({self.mechanism})"
-        if self.fakes:
-            chance += f" with up to {self.fakes:,} fakes among them"
+        chance += f" with up to {self.fakes:,} fakes among them" if self.fakes else ", assuming nobody forges reports"
         if self.margin > 1:
             return (
                 f"No margin is enough: {self.users:,} users with epsilon {show_down(self.epsilon)} per record certify "
