@@ -113,8 +113,12 @@ def _forwarder(upstream: int) -> Any:
 
 @contextmanager
 def _running(command: list[str], port: int, **told: str) -> Iterator[int]:
-    state = {"EPSWORTH_STATE": tempfile.gettempdir()} if "EPSWORTH_STATE" not in os.environ else {}
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ | state | told) as process:
+    with (
+        tempfile.TemporaryDirectory() as state,
+        subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, env=os.environ | {"EPSWORTH_STATE": state} | told
+        ) as process,
+    ):
         try:
             _wait(port, process)
             yield process.pid

@@ -26,6 +26,7 @@ Unit = Literal["feature", "record"]
 Notion = Literal["pure", "probabilistic", "approximate"]
 Shuffled = Literal["any", "krr", "oue", "ternary", "hadamard"]  # mechanisms that `shuffled` has bounds for
 MOST_CENTRAL = 60.0  # a central epsilon that says anything lies below
+MOST_REPORTS = 1 << 53  # in a batch: so many doubles count
 
 
 @dataclass(frozen=True)
@@ -511,7 +512,7 @@ def local_epsilon(
 
 def _honest(users: int, delta: float, mechanism: str, symbols: int | None, fakes: int) -> int:
     """Return how many reports hide each other; refuse what no bound is known for."""
-    if (whole("users", users, least=0)) < 2:
+    if (whole("users", users, least=0, most=MOST_REPORTS)) < 2:
         raise ValueError(f"users must be at least 2, got {short(users)}: one report hides among none")
     if whole("fakes", fakes, least=0) >= users - 1:
         raise ValueError(
@@ -526,7 +527,8 @@ def _honest(users: int, delta: float, mechanism: str, symbols: int | None, fakes
         raise ValueError(f"delta must lie strictly between 0 and 1, got {short(delta)}; take one well below 1 / users")
     if delta * users >= 1:
         warnings.warn(
-            f"delta {delta:g} is at least 1 / users: one record in {users:,} may be published; take a smaller delta",
+            f"delta {delta:g} is at least 1 / users: {delta * users:,.0f} of {users:,} records may be published; take "
+            "a smaller delta",
             UserWarning, stacklevel=3,
         )  # fmt: skip
     if not isinstance(mechanism, str) or mechanism not in get_args(Shuffled):

@@ -137,7 +137,7 @@ def exact_decimal(where: str, value: object) -> Decimal:
         if not found.is_finite():
             raise InvalidOperation
     except InvalidOperation:
-        raise ValueError(f"{where}: must be a finite number, got {value!r}") from None
+        raise ValueError(f"{where}: must be a finite number, got {short(value)}") from None
     return found
 
 

@@ -80,7 +80,7 @@ def in_order(
     """
     import joblib
 
-    check_n_jobs(n_jobs)
+    n_jobs = check_n_jobs(n_jobs)
     if kept is not None:
         yield from going_on(batches, kept.step(function), partial(in_order, function, n_jobs=n_jobs, idle=idle))
         return
@@ -106,7 +106,7 @@ def workers(n_jobs: int | None = None) -> int:
     """Return how many batches `in_order` does side by side."""
     import joblib
 
-    check_n_jobs(n_jobs)
+    n_jobs = check_n_jobs(n_jobs)
     try:
         return max(1, int(joblib.effective_n_jobs(n_jobs)))
     except TimeoutError:
@@ -355,12 +355,22 @@ def client_of(address: str, why: str) -> Iterator[Any]:
         yield client
 
 
-def check_n_jobs(n_jobs: int | None) -> None:
-    """Raise ValueError unless this is a number of workers."""
+MOST_WORKERS = 1 << 16
+
+
+def check_n_jobs(n_jobs: int | None, name: str = "n_jobs") -> int | None:
+    """Return a number of workers as one of Python's, or raise ValueError.
+
+    Examples
+    --------
+    >>> check_n_jobs(2.0), check_n_jobs(None)
+    (2, None)
+    """
     if n_jobs is None:
-        return
-    if not (found := as_float(n_jobs)).is_integer() or found == 0:
-        raise ValueError(f"n_jobs must be a whole number, -1 for all cores, or None, got {short(n_jobs)}")
+        return None
+    if not (found := as_float(n_jobs)).is_integer() or found == 0 or abs(found) > MOST_WORKERS:
+        raise ValueError(f"{name} must be a whole number, -1 for all cores, or None, got {short(n_jobs)}")
+    return int(found)
 
 
 def batches_of(count: int, size: int) -> list[range]:

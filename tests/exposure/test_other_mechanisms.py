@@ -11,8 +11,8 @@ from exposure_worlds import SMALL, world
 from scipy.special import expit
 
 from epsworth.exposure import (
-    CoverageWarning,
     ExposureError,
+    ExposureWarning,
     OutputPerturbation,
     black_box,
     descend,
@@ -106,9 +106,9 @@ def test_diffprivlib_pitfalls_are_told():
     X, y = world(40, 2)
     with pytest.raises(ExposureError, match="intercept, which diffprivlib does not regularise"):
         expost_diffprivlib(fitted(X, fit_intercept=True), X, y)
-    with pytest.warns(CoverageWarning, match="data_norm is 12: above 1"):
+    with pytest.warns(ExposureWarning, match="data_norm is 12: above 1"):
         expost_diffprivlib(fitted(X, data_norm=12.0), 12 * X, y)
-    with pytest.warns(CoverageWarning, match="were clipped; rescale them"):
+    with pytest.warns(ExposureWarning, match="were clipped; rescale them"):
         found = expost_diffprivlib(fitted(X, data_norm=0.5), X, y)
     clipped = X / np.maximum(1, np.linalg.norm(X, axis=1) / 0.5)[:, None]
     np.testing.assert_allclose(found.losses, expost_diffprivlib(fitted(X, data_norm=0.5), clipped, y).losses)
@@ -120,7 +120,7 @@ def test_data_norms_above_one_break_the_stated_epsilon():
     One row of length 12 at the origin of a nearly unregularised model: the loss exceeds epsilon = 1.
     """
     norm, X, y = 12.0, np.array([[12.0, 0.0], [0.0, 0.1]]), np.array([1.0, -1.0])
-    with pytest.warns(CoverageWarning, match="epsilon can be exceeded"):
+    with pytest.warns(ExposureWarning, match="epsilon can be exceeded"):
         found = expost_diffprivlib(fitted(X, data_norm=norm, coef_=np.zeros((1, 2))), X, y)
     assert found.losses.max() > 1.0
 

@@ -142,3 +142,14 @@ def test_promises_that_are_not_pure_are_refused():
 
 def test_whole_numbers_of_any_kind_are_taken():
     assert ew.shuffled(1, users=np.int64(10_000), delta=np.float64(1e-6)) == shuffled(1.0, **ASKED)
+
+
+def test_beyond_what_hides_anything_the_local_epsilon_stands():
+    for local in (61.0, 710.0, 1e308):
+        for law in ({}, {"mechanism": "krr", "symbols": 4}, {"mechanism": "oue"}):
+            assert shuffled(local, users=100, delta=1e-6, **law).epsilon == local
+
+
+def test_a_delta_that_publishes_records_is_told_how_many():
+    with pytest.warns(UserWarning, match="1,000 of 1,000,000,000 records may be published"):
+        shuffled(1.0, users=10**9, delta=1e-6)

@@ -8,7 +8,7 @@ import pytest
 from epsworth.bounds import Interval
 from epsworth.cli.asking import PATIENCE, deadline, decided
 from epsworth.cli.running import Run
-from epsworth.utility.pace import Standing
+from epsworth.utility.deadline import Standing
 
 
 def standing(lower, upper, seconds=1.5 * PATIENCE, done=0.1):

@@ -87,6 +87,33 @@ CALLS = {  # what is called, and what its sentence says
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", person=PAIR, ledger=t.folder / "l"),
         "person must be the name of a column",
     ),
+    "huge numbers of jobs": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", jobs=1e308, ledger=t.folder / "l"),
+        "jobs must be a whole number, -1 for all cores",
+    ),
+    "progress that is none": (
+        lambda t: ew.perturb_files(t.policy, [t.folder / "t.csv"], t.folder / "o", progress=[], ledger=t.folder / "l"),
+        "progress must be a function",
+    ),
+    "a map that is none": (
+        lambda t: ew.perturb_files(t.policy, [t.folder / "t.csv"], t.folder / "o", map=(1,), ledger=t.folder / "l"),
+        "map must be a function",
+    ),
+    "a kind of a table": (
+        lambda t: ew.perturb_files(t.policy, [t.folder / "t.csv"], t.folder / "o", kind=t.frame, ledger=t.folder / "l"),
+        "must be DataFrame of shape",
+    ),
+    "a cap of a table": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", cap=t.frame, ledger=t.folder / "l"),
+        "cap: must be a finite number, got DataFrame of shape",
+    ),
+    "a ledger's name that is too long": (
+        lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger="l" * 5000),
+        "cannot be kept (File name too long)",
+    ),
+    "more reports than doubles count": (
+        lambda t: ew.shuffled(1.0, users=10**400, delta=1e-6), "users must be a whole number from 0 to"
+    ),
     "a ledger of an array": (
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger=PAIR), "must name a file"
     ),

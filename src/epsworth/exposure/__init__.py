@@ -10,7 +10,7 @@ from epsworth.exposure.distances import Kernels, kernels
 from epsworth.exposure.fitting import fit_base
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.neighbours import Neighbours, loo
-from epsworth.exposure.objective import CoverageWarning, ExPost, expost_diffprivlib, expost_objective
+from epsworth.exposure.objective import ExPost, ExposureWarning, expost_diffprivlib, expost_objective
 from epsworth.exposure.output import OutputPerturbation
 from epsworth.exposure.plateaus import onset, plateau_ends
 from epsworth.exposure.profiles import Profile, TypicalProfile, profile, typical_profile
@@ -23,10 +23,10 @@ from epsworth.exposure.usefulness import Usefulness
 
 __all__ = [
     "BlackBox",
-    "CoverageWarning",
     "Encoded",
     "ExPost",
     "ExposureError",
+    "ExposureWarning",
     "Kernels",
     "Neighbours",
     "OutputPerturbation",

@@ -26,6 +26,7 @@ from epsworth.exposure.plateaus import plateau_ends
 from epsworth.exposure.trade import draw_trade
 from epsworth.exposure.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.exposure.verdict import verdict
+from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
@@ -271,14 +272,15 @@ def window(
     wishes = {name: share_of_one(name, value) for name, value in wishes.items()}
     if wishes["adv_safe"] > wishes["adv_exposed"]:
         raise ExposureError(
-            f"adv_safe must not be above adv_exposed, got {adv_safe!r} and {adv_exposed!r}; what is exposed is not safe"
+            f"adv_safe must not be above adv_exposed, got {short(adv_safe)} and {short(adv_exposed)}; what is exposed "
+            "is not safe"
         )
     share, confidence = share_of_one("share", share), share_of_one("confidence", confidence)
     if not 0 <= number(tolerance) < 1:
-        raise ExposureError(f"tolerance must be a loss of accuracy in [0, 1), got {tolerance!r}")
+        raise ExposureError(f"tolerance must be a loss of accuracy in [0, 1), got {short(tolerance)}")
     draws = whole("draws", draws, 1, MOST_DRAWS)
-    if rule not in ("advantage", "plateau"):
-        raise ExposureError(f"rule must be advantage or plateau, got {rule!r}")
+    if not isinstance(rule, str) or rule not in ("advantage", "plateau"):
+        raise ExposureError(f"rule must be advantage or plateau, got {short(rule)}")
     check_n_jobs(n_jobs)
     if checkpoint is not None:
         from epsworth.utility.engines.checkpoint import check_folder

@@ -11,6 +11,7 @@ from epsworth.exposure.fitting import UNIT, check_l2
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import whole
 from epsworth.exposure.left_out import Regulariser
+from epsworth.numerals import short
 from epsworth.rounding import up
 
 Calibration = Literal["chaudhuri", "add_remove"]
@@ -110,10 +111,10 @@ def sensitivity(
     """
     weight, law = check_l2(l2), loss_named(loss)
     n = whole("n", n, 2)
-    if regulariser not in ("mean", "sum"):
-        raise ExposureError(f"regulariser must be mean or sum, got {regulariser!r}")
-    if calibration not in ("chaudhuri", "add_remove"):
-        raise ExposureError(f"calibration must be chaudhuri or add_remove, got {calibration!r}")
+    if not isinstance(regulariser, str) or regulariser not in ("mean", "sum"):
+        raise ExposureError(f"regulariser must be mean or sum, got {short(regulariser)}")
+    if not isinstance(calibration, str) or calibration not in ("chaudhuri", "add_remove"):
+        raise ExposureError(f"calibration must be chaudhuri or add_remove, got {short(calibration)}")
     if (calibration == "chaudhuri" or regulariser == "sum") and math.isinf(law.steepest):
         raise ExposureError(
             f"the slope of the {loss} loss is not bounded; use calibration='add_remove' with regulariser='mean'"

@@ -16,6 +16,7 @@ from epsworth.exposure import loss_law
 from epsworth.exposure.fitting import UNIT
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import numbers, whole
+from epsworth.numerals import short
 from epsworth.rounding import up
 
 SMALLEST, LARGEST, POINTS = 1e-7, 1e7, 2400  # of the table over u
@@ -122,7 +123,7 @@ class Kernels:
         """
         wish = numbers(a, "a")
         if not ((wish >= 0) & (wish < 1)).all():
-            raise ExposureError(f"an advantage must lie in [0, 1), got {a!r}")
+            raise ExposureError(f"an advantage must lie in [0, 1), got {short(a)}")
         # adv(u) = Pr[|b_1| <= u/2], where b_1 is most likely at 0 (so at most `slope_at_zero` u/2), and |b_1| <= |b|
         low = 2 * wish / loss_law.slope_at_zero(self.d) * (1 - START)
         more, rest = np.minimum(wish * (1 + START), 0.5), np.maximum(1 - wish * (1 + START), (1 - wish) / 2)

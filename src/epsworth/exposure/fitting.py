@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import Classes, check_classes, number, numbers, positives
+from epsworth.numerals import short
 from epsworth.values import label_array
 
 NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
@@ -115,10 +116,12 @@ def check_l2(l2: float) -> float:
     weight = number(l2)
     if not (math.isfinite(weight) and weight > 0):
         raise ExposureError(
-            f"l2 must be positive and finite, got {l2!r}; without it one row can move the model any distance"
+            f"l2 must be positive and finite, got {short(l2)}; without it one row can move the model any distance"
         )
     if not LEAST_L2 <= weight <= MOST_L2:
-        raise ExposureError(f"l2 must lie between {LEAST_L2:g} and {MOST_L2:g}, got {l2!r}; beyond, rounding decides")
+        raise ExposureError(
+            f"l2 must lie between {LEAST_L2:g} and {MOST_L2:g}, got {short(l2)}; beyond, rounding decides"
+        )
     return weight
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr
 
 from epsworth.arrays import Floats, as_floats
+from epsworth.numerals import short
 from epsworth.rounding import up
 
 
@@ -91,5 +92,5 @@ LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED, PROBIT)}
 def loss_named(name: str) -> Loss:
     """Return one of `LOSSES`, or say which there are."""
     if name not in LOSSES:
-        raise ExposureError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
+        raise ExposureError(f"loss must be one of {', '.join(LOSSES)}, got {short(name)}")
     return LOSSES[name]

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth import arrays, numerals
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exposure.glm import ExposureError
+from epsworth.numerals import short
 from epsworth.results import Result
 from epsworth.values import NUMBERS as NUMERIC
 from epsworth.values import Categories, spelling
@@ -120,7 +121,7 @@ def whole(name: str, value: Any, least: int, most: int = 10**18) -> int:
         found = least - 1
     if isinstance(value, (bool, np.bool_)) or not least <= found <= most:
         upper = f" and at most {most:,}" if found > most else ""
-        raise ExposureError(f"{name} must be a whole number of at least {least}{upper}, got {value!r}")
+        raise ExposureError(f"{name} must be a whole number of at least {least}{upper}, got {short(value)}")
     return found
 
 
@@ -154,7 +155,8 @@ def check_classes(classes: Any) -> Classes:
     texts = all(isinstance(label, str) for label in pair)
     if len(pair) != 2 or not (texts or all(math.isfinite(number(label)) for label in pair)) or pair[0] == pair[1]:
         raise ExposureError(
-            f"classes must be two different labels (first -1, then +1), both numbers or both texts, got {classes!r}"
+            "classes must be two different labels (first -1, then +1), both numbers or both texts, got "
+            f"{short(classes)}"
         )
     return pair[0], pair[1]
 

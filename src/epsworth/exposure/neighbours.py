@@ -17,6 +17,7 @@ from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
 from epsworth.exposure.left_out import ROUNDING, Chords, Problem, Regulariser, Retraining
 from epsworth.keeping import Keeping
+from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs, in_order
 from epsworth.records import Indices
 from epsworth.rounding import show_up, up
@@ -141,7 +142,7 @@ def loo(
     """
     rows, labels = check_data(X, y, classes)
     if tol is not None and not number(tol) >= 0:
-        raise ExposureError(f"tol must be a relative error of at least 0, got {tol!r}")
+        raise ExposureError(f"tol must be a relative error of at least 0, got {short(tol)}")
     if top is not None:
         top = whole("top", top, 0)
     base, weight = check_coefficients(f, rows.shape[1]), check_l2(l2)
@@ -177,10 +178,10 @@ def leave_one_out(
     told: Callable[[float], None] | None = None,
 ) -> Neighbours:
     """Return what `loo` returns, for rows and labels that were checked."""
-    if method not in ("newton", "wc", "exact"):
-        raise ExposureError(f"method must be newton, wc or exact, got {method!r}")
-    if regulariser not in ("mean", "sum"):
-        raise ExposureError(f"regulariser must be mean or sum, got {regulariser!r}")
+    if not isinstance(method, str) or method not in ("newton", "wc", "exact"):
+        raise ExposureError(f"method must be newton, wc or exact, got {short(method)}")
+    if not isinstance(regulariser, str) or regulariser not in ("mean", "sum"):
+        raise ExposureError(f"regulariser must be mean or sum, got {short(regulariser)}")
     if tol is not None and method == "wc":
         raise ExposureError("tol refines Newton's points; leave it out with method='wc', or use method='newton'")
     problem = Problem(X, y, f, l2, loss, regulariser)

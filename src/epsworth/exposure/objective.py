@@ -19,24 +19,25 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.fitting import NORM_SLACK, check_coefficients, check_data, check_table, weighted_gram
 from epsworth.exposure.glm import ExposureError, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, positive
+from epsworth.numerals import short
 from epsworth.rounding import show_up
 
 CURVATURE = 0.25  # of the logistic loss, per squared length of a row
 
 
-class CoverageWarning(UserWarning):
+class ExposureWarning(UserWarning):
     """A model whose stated epsilon may not hold.
 
     Examples
     --------
     >>> import warnings
     >>> from types import SimpleNamespace
-    >>> from epsworth.exposure import CoverageWarning, expost_diffprivlib
+    >>> from epsworth.exposure import ExposureWarning, expost_diffprivlib
     >>> model = SimpleNamespace(C=1.0, epsilon=1.0, data_norm=12.0, fit_intercept=False, coef_=[[0.1, 0.1]])
     >>> with warnings.catch_warnings(record=True) as told:
     ...     warnings.simplefilter("always")
     ...     found = expost_diffprivlib(model, [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]], [1, -1, 1])
-    >>> told[0].category is CoverageWarning
+    >>> told[0].category is ExposureWarning
     True
     >>> str(told[0].message)
     "data_norm is 12: above 1 diffprivlib's epsilon can be exceeded; rescale the rows to the unit ball"
@@ -126,8 +127,8 @@ def expost_objective(
 def _expost(X: Floats, y: Floats, f: Floats, reg: float, scale: float, noise: str, loss: str) -> ExPost:
     """Return the parts for rows of any length."""
     reg, scale = positive("reg", reg), positive("noise_scale", scale)
-    if noise not in ("laplace", "gaussian"):
-        raise ExposureError(f"noise must be laplace or gaussian, got {noise!r}")
+    if not isinstance(noise, str) or noise not in ("laplace", "gaussian"):
+        raise ExposureError(f"noise must be laplace or gaussian, got {short(noise)}")
     law, margins = loss_named(loss), y * (X @ f)
     pulls = (law.slope(margins) * y)[:, None] * X
     curvature = law.curvature(margins)
@@ -192,12 +193,12 @@ def expost_diffprivlib(
     if norm > 1:
         warnings.warn(
             f"data_norm is {norm:g}: above 1 diffprivlib's epsilon can be exceeded; rescale the rows to the unit ball",
-            CoverageWarning, stacklevel=2,
+            ExposureWarning, stacklevel=2,
         )  # fmt: skip
     if (lengths > norm * (1 + NORM_SLACK)).any():
         warnings.warn(
             f"some rows are longer than data_norm = {norm:g} and were clipped; rescale them instead",
-            CoverageWarning, stacklevel=2,
+            ExposureWarning, stacklevel=2,
         )  # fmt: skip
         table = table / np.maximum(1.0, lengths / norm)[:, None]
     rows, labels = check_data(table / max(norm, 1.0), y, classes)

@@ -22,6 +22,7 @@ from epsworth.exposure.fitting import GRADIENT_TOLERANCE, check_l2, fit, gradien
 from epsworth.exposure.glm import ExposureError, loss_named
 from epsworth.exposure.inputs import Classes, check_classes, entries, positive, positives
 from epsworth.exposure.left_out import Regulariser
+from epsworth.numerals import short
 from epsworth.results import Result
 from epsworth.rounding import down, show_up, up
 
@@ -142,8 +143,8 @@ def noise_rate(
     epsilon = positive("epsilon", epsilon)
     if not LEAST_EPSILON <= epsilon <= 1 / LEAST_EPSILON:
         raise ExposureError(
-            f"epsilon must lie between {LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}, got {epsilon!r}; beyond, the noise "
-            f"needs more than {DIGITS} digits"
+            f"epsilon must lie between {LEAST_EPSILON:g} and {1 / LEAST_EPSILON:g}, got {short(epsilon)}; beyond, the "
+            f"noise needs more than {DIGITS} digits"
         )
     move = sensitivity(n, l2, calibration, regulariser=regulariser, loss=loss)
     # a shortened row is longer than 1 by d/2 + 3 units of rounding at most, and no bound grows faster than its cube

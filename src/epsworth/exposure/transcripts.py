@@ -21,6 +21,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.fitting import check_data
 from epsworth.exposure.glm import ExposureError, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, finite, generator, number, positive, whole
+from epsworth.numerals import short
 from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
@@ -218,9 +219,9 @@ def descend(
     clip, noise, rate = positive("clip", clip), positive("noise", noise), positive("learning_rate", learning_rate)
     steps, rng = whole("steps", steps, 1), generator(rng)
     if not 0 < number(sampling) <= 1:
-        raise ExposureError(f"sampling must lie in (0, 1], got {sampling!r}")
+        raise ExposureError(f"sampling must lie in (0, 1], got {short(sampling)}")
     if not 0 <= number(l2) < math.inf:
-        raise ExposureError(f"l2 must be finite and not negative, got {l2!r}")
+        raise ExposureError(f"l2 must be finite and not negative, got {short(l2)}")
     models = [finite(start, "start", (None,))]
     losses: Floats | float = 0.0
     squares: Floats | float = 0.0

@@ -61,6 +61,8 @@ def pairs_of(mechanism: str, symbols: int | None, local: float) -> list[Pair]:
     >>> [len(pairs_of(name, 3, 2.0)) for name in ("krr", "oue", "ternary", "hadamard", "any")]
     [1, 1, 2, 1, 0]
     """
+    if local > MOST_EPSILON:
+        return []
     large = math.exp(local)
     p = 1 / (large + 1)
     if mechanism == "krr" and symbols is not None and symbols >= 3:

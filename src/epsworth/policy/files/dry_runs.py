@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from epsworth.callbacks import check_callback
 from epsworth.files import check_name, check_readable, check_writable
 from epsworth.policy.files.file_tables import Seen, derivation, file_table, with_sep
 from epsworth.policy.files.many_files import MANIFEST, check_limit, digests_of, inputs
@@ -155,7 +156,8 @@ def dry_run(
     >>> found.rows, found.people, found.most, found.state, made
     (3, 2, 2, 'new', ['people.csv'])
     """
-    told, place = progress or (lambda share: None), state_folder() if ledger is None else folder_named("ledger", ledger)
+    told = check_callback("progress", progress) or (lambda share: None)
+    place = state_folder() if ledger is None else folder_named("ledger", ledger)
     terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
     counts = terms.counts
     with _looked_into(place) as store:

@@ -307,9 +307,8 @@ def _released(
         return
     from joblib import effective_n_jobs
 
-    from epsworth.parallel import check_n_jobs, in_order
+    from epsworth.parallel import in_order
 
-    check_n_jobs(jobs)
     work = partial(_elsewhere, pickle.dumps((type(records), records.perturbation.policy, records.told(), words)))
     while window := list(islice(taken, WINDOW * effective_n_jobs(jobs))):
         for part, released in zip(window, in_order(work, window, n_jobs=jobs), strict=True):

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.callbacks import check_callback
 from epsworth.documents import read_json
 from epsworth.files import OutputError, check_name, file_named
+from epsworth.numerals import short
 from epsworth.policy.files.file_tables import Seen, derivation, keyed, with_sep
 from epsworth.policy.files.one_file import ENDINGS, READING, Format, Progress, receipt_of, request_of
 from epsworth.policy.files.outputs import STANDARD, execute_run, hash_of, is_there, on_disk
@@ -104,8 +106,8 @@ def inputs(sources: object, kind: str | None, endings: dict[str, Any]) -> Inputs
         ending = endings.get(path.suffix.lower())
         if ending is None:
             raise ValueError(f"{path}: the ending is none of {', '.join(endings)}; move it elsewhere")
-        if kind not in (None, ending):
-            raise ValueError(f"{path}: must be {kind}, as was said; move it elsewhere")
+        if kind is not None and (not isinstance(kind, str) or kind != ending):
+            raise ValueError(f"{path}: must be {short(kind)}, as was said; move it elsewhere")
         kinds.setdefault(ending, path.name)
     if len(kinds) > 1:
         raise ValueError(f"{where} must hold files of one kind, got {' and '.join(sorted(kinds.values()))}")
@@ -424,9 +426,10 @@ def perturb_files(
     form = with_sep(given.kind, sep)
     terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
     check_limit(terms)
+    told = check_callback("progress", progress) or (lambda share: None)
+    check_callback("map", map)
     store = Ledger(ledger)
     place = Folder(folder, given)
-    told = progress or (lambda share: None)
     digest_key = Secret(store.digest_key)
     files = [Source(index, path, form, policy, person, digest_key) for index, path in enumerate(given.paths)]
     with chosen(workers, cluster, map) as spread:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
+from epsworth.callbacks import check_callback
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
 from epsworth.numerals import plain, short
 from epsworth.parallel import check_n_jobs
@@ -112,11 +113,12 @@ def perturb_file(
     policy = as_policy(policy, source)
     form = with_sep(kind_of_ends(source, destination, kind), sep)
     terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
-    check_n_jobs(jobs)
+    many = check_n_jobs(jobs, "jobs")
     check_words(words)
+    told = check_callback("progress", progress) or (lambda share: None)
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
-        perturbation, told = Perturbation(policy, words), progress or (lambda share: None)
+        perturbation = Perturbation(policy, words)
         table = file_table(form, perturbation, path, person, store.digest)
         counts = terms.counts
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
@@ -127,7 +129,7 @@ def perturb_file(
         run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
-            drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=jobs)
+            drawn = table.write(seen, words_of(run, identity, words), temporary, drawing, jobs=many)
             if drawn != seen.released:
                 raise RuntimeError(f"{drawn} rows were drawn instead of {seen.released}; nothing was written")
 

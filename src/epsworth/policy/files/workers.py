@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from epsworth.extras import needed
 from epsworth.files import check_readable
 from epsworth.numerals import short
-from epsworth.parallel import client_of, end_with
+from epsworth.parallel import MOST_WORKERS, client_of, end_with
 from epsworth.policy.columns import is_ours
 from epsworth.policy.files.file_tables import FileTable, PartWords, Seen, derivation, file_table, keyed
 from epsworth.policy.files.outputs import appear, hash_of, hidden, is_there, on_disk
@@ -47,7 +47,7 @@ def chosen(workers: int = 1, cluster: str | None = None, own: Map | None = None)
     ...     list(here(abs, [-1, 2]))
     [1, 2]
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
         raise ValueError(f"workers must be a whole number of processes, at least 1, got {short(workers)}")
     if (workers > 1) + (cluster is not None) + (own is not None) > 1:
         raise ValueError("workers, cluster and map each say where the work is done; give one of them")

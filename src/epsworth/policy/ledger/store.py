@@ -157,7 +157,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(os.path.realpath(folder_named("ledger", folder)))
-        if self.folder.exists() and not self.folder.is_dir():
+        if os.path.isfile(self.folder):  # False, too, for names that no system takes
             raise ValueError(f"a ledger is a folder, and {self.folder} is a file; name another place")
         self.path = self.folder / DATABASE
         self.files = {
