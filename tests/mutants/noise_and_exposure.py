@@ -123,6 +123,24 @@ def remainders_forgotten(original):
 
 
 @mutant(
+    "epsworth.exposure.left_out.SelfConcordance.errors",
+    claim="the certificate from self-concordance holds at the weakest regularisation",
+    test=f"{NEIGHBOURS}::test_self_concordant_certificates_hold_and_are_never_larger",
+)
+def remainders_a_quarter_as_large(original):
+    return lambda self, *given: 0.25 * original(self, *given)
+
+
+@mutant(
+    "epsworth.exposure.left_out._least_eigenvalue",
+    claim="no eigenvalue of a Hessian is smaller than the one that certificates divide by",
+    test=f"{NEIGHBOURS}::test_least_eigenvalues_are_never_above_the_truth",
+)
+def eigenvalues_as_computed(original):
+    return lambda hessian, off, known: max(known, float(np.linalg.eigvalsh(hessian)[0]))
+
+
+@mutant(
     "epsworth.exposure.calibration.sensitivity",
     claim="no sensitivity is below the exact one",
     test=f"{EXPOSED}::test_norms_and_sensitivities_are_never_below_the_truth",

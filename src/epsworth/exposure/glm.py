@@ -35,7 +35,7 @@ class Loss:
     ``steepest``, ``most_curved`` and ``third`` bound ``|l'|``, ``l''`` and ``|l'''|`` over all margins (``inf``: none).
     ``peak`` is where ``-m l'(m)`` is largest over ``m >= 0`` and ``most`` that largest value, rounded up;
     ``-m l'(m)`` rises up to ``peak``.  ``slope_ulps``: units of 2^-53 by which a computed slope may be off, its product
-    with a row included.
+    with a row included.  ``self_concordant``: ``|l'''| <= l''`` at every margin.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Loss:
     peak: float
     most: float
     slope_ulps: int
+    self_concordant: bool = False
 
 
 def _logistic(m: Floats) -> Floats:
@@ -77,6 +78,7 @@ LOGISTIC = Loss(
     "logistic", _logistic, _logistic_slope, _logistic_curvature,
     steepest=1.0, most_curved=0.25, third=up(1 / (6 * math.sqrt(3)), ulps=2), peak=1.2784, most=0.27846454276108,
     slope_ulps=8,  # an exponential, a sum, a quotient, a product: 5 roundings, of which the exponential takes two
+    self_concordant=True,  # l''' = l'' (1 - 2 sigma)
 )  # fmt: skip
 SQUARED = Loss(
     "squared", lambda m: 0.5 * (1 - m) ** 2, lambda m: m - 1, lambda m: np.ones_like(m),

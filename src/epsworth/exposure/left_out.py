@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exposure.fitting import UNIT, careful_gradient, minimise, roundings, weighted_gram
+from epsworth.exposure.fitting import UNIT, blocks, careful_gradient, minimise, roundings, weighted_gram
 from epsworth.exposure.glm import Loss
 from epsworth.keeping import Arrays
 from epsworth.records import Indices
+from epsworth.rounding import up
 
 Regulariser = Literal["mean", "sum"]
 Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move the model, how far off that is
@@ -72,11 +73,15 @@ class Problem:
         moved = self.loss.third * (d + 1) * self.size * float((squares**1.5).sum())
         return float((n + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
 
-    def unexplained(self) -> float:
-        """Return how much the base model's own gradient can add to any error (zero at the exact minimiser)."""
+    def own_gradient(self) -> float:
+        """Return a bound on the base model's own gradient, on the sum scale (zero at the exact minimiser)."""
         n = len(self.X)
         left = float(np.linalg.norm(careful_gradient(self.X, self.y, self.f, self.l2, self.loss)))
-        return (n * left + (n + 1) * ROUNDING * self.roundings()) / self.weight
+        return n * left + (n + 1) * ROUNDING * self.roundings()
+
+    def unexplained(self) -> float:
+        """Return how much `own_gradient` can add to any error, by strong convexity."""
+        return self.own_gradient() / self.weight
 
     def roundings(self) -> float:
         """Return how many units of rounding the base model's gradient can be off by."""
@@ -101,6 +106,87 @@ class Problem:
         room = np.maximum(1 - h * np.einsum("ij,ij->i", towards, X), least)
         found += (h * np.einsum("ij,ij->i", X, found) / room)[:, None] * towards
         return as_floats(found)
+
+
+@dataclass(frozen=True, eq=False)
+class SelfConcordance:
+    """Certificates for losses with ``|l'''| <= l''`` (Bach 2010): curvature falls by at most ``e`` per unit of margin.
+
+    Let H be a neighbour's Hessian at the base model, s a bound on ``|x . delta|`` over its rows, R one on ``|x|`` in
+    the norm of H^-1, and rho one on the gradient at ``f + delta``, in that norm: what Taylor's remainder and the linear
+    solve leave, and the base model's own.  With ``q = R rho e^s < 1`` the minimiser lies within
+    ``rho e^s / ((1 - q) sqrt(least))`` (derived in docs/theory/exposure.md).
+
+    ``least``, shape ``(n,)``: no eigenvalue of a neighbour's Hessian is smaller.  ``reach``, shape ``(n,)``: no row
+    that stays is longer in the norm of its inverse.  ``longest``: none is longer.  ``room``, shape ``(n,)``: what a row
+    leaves of the Hessian in its own direction.  ``spread``: the sum of ``h |x|^2 x x^T``, with ``|x|`` in the norm of
+    the shared inverse; in any direction of length 1 it is off by at most ``spread_off``.
+    """
+
+    least: Floats
+    reach: Floats
+    longest: float
+    room: Floats
+    spread: Floats
+    spread_off: float
+
+    @classmethod
+    def of(cls, problem: Problem, hessian: Floats, inverse: Floats, off: float) -> SelfConcordance:
+        """Return the bounds for a Hessian that is off by ``off`` at most, and what was computed as its inverse."""
+        X, (n, d) = problem.X, problem.X.shape
+        sizes, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(inverse))
+        least = _least_eigenvalue(hessian, off, problem.weight)
+        apart = float(np.linalg.norm(np.eye(d) - inverse @ hessian))  # from the exact inverse, times the Hessian
+        apart += size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
+        forms = np.empty(n)  # |x|^2 in the norm of the inverse of what all neighbours share
+        for part in blocks(n):
+            forms[part] = np.einsum("ij,ij->i", X[part] @ inverse, X[part])
+        forms = up(np.maximum(forms, 0) + sizes**2 * (apart / least + (2 * d + 4) * ROUNDING * size), ulps=d + 16)
+        curvature = problem.loss.curvature(problem.y * (X @ problem.f))
+        room = np.maximum(1 - up(curvature * forms + off / least, ulps=4), 0.0)
+        second, first = np.partition(forms, -2)[-2:]
+        longest = up(float(sizes.max()), ulps=d + 4)
+        smallest = np.maximum(problem.weight, room * least) * (1 - 8 * ROUNDING)
+        with np.errstate(divide="ignore"):
+            leant = np.where(forms == first, second, first) / room
+        reach = np.sqrt(np.minimum(leant, longest**2 / smallest))
+        spread_off = (n + 3 * d + 24) * ROUNDING * float((curvature * forms) @ sizes**2) + off * float(first)
+        spread = weighted_gram(X, curvature * forms)
+        return cls(as_floats(smallest), up(as_floats(reach), ulps=8), longest, as_floats(room), spread, spread_off)
+
+    def errors(self, rows: slice, deltas: Floats, pulls: Floats, left: Floats, own: float) -> Floats:
+        """Return how far off moves are, whose linear equations are solved within ``left``; ``inf`` for no bound.
+
+        ``own`` bounds the base model's own gradient, on the sum scale.
+        """
+        d, sizes = deltas.shape[1], np.linalg.norm(deltas, axis=1)
+        energy = np.abs(np.einsum("ij,ij->i", deltas, pulls))
+        energy += sizes * (left + (d + 4) * ROUNDING * np.linalg.norm(pulls, axis=1))
+        stiff, moved = np.sqrt(self.least[rows]), np.sqrt(energy)
+        fourth = np.abs(np.einsum("ij,ij->i", deltas @ self.spread, deltas)) + self.spread_off * sizes**2
+        shift = np.minimum(self.longest * sizes, self.reach[rows] * moved)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            bent, typical = np.exp(shift), np.sqrt(fourth / self.room[rows])
+            decrement = np.fmin(shift, typical) * (2 + bent) / 6 * moved + (left + own) / stiff
+            share = up(as_floats(self.reach[rows] * decrement * bent), ulps=8 * d + 64)  # q
+            found = np.where(share < 0.5, decrement * bent / (stiff * (1 - share)), np.inf)
+        return up(as_floats(found), ulps=8 * d + 64)
+
+
+def _least_eigenvalue(hessian: Floats, off: float, known: float) -> float:
+    """Return a lower bound on the least eigenvalue of a matrix that is known within ``off``.
+
+    Cholesky's factors are exact for a matrix within ``(d + 2) u`` times the trace (Rump 2006), whatever eigenvalues
+    were computed: where it succeeds after a shift, the least eigenvalue is the shift or more, up to that.
+    """
+    d = len(hessian)
+    slack = (d + 8) * ROUNDING * float(np.trace(hessian))
+    shift = float(np.linalg.eigvalsh(hessian)[0]) - 4 * slack
+    try:
+        np.linalg.cholesky(hessian - shift * np.eye(d))
+    except np.linalg.LinAlgError:
+        return known
+    return max(known, shift - slack - off)
 
 
 @dataclass(frozen=True, eq=False)

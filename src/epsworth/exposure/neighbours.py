@@ -15,7 +15,7 @@ from epsworth.callbacks import check_callback
 from epsworth.exposure.fitting import blocks, check_coefficients, check_data, check_l2, weighted_gram
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
-from epsworth.exposure.left_out import ROUNDING, Chords, Problem, Regulariser, Retraining
+from epsworth.exposure.left_out import ROUNDING, Chords, Problem, Regulariser, Retraining, SelfConcordance
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs, in_order
@@ -138,7 +138,9 @@ def loo(
 
     References
     ----------
-    LeBlond et al. 2023, eq. (4)-(7), for ``wc``.  The certificate is Taylor's remainder over strong convexity.
+    LeBlond et al. 2023, eq. (4)-(7), for ``wc``.  The certificate is the smaller of Taylor's remainder over strong
+    convexity and, for the logistic loss, self-concordance: Bach 2010, "Self-concordant analysis for logistic
+    regression".
     """
     rows, labels = check_data(X, y, classes)
     if tol is not None and not number(tol) >= 0:
@@ -205,15 +207,18 @@ def _newton(problem: Problem) -> tuple[Floats, Floats]:
     bend = weighted_gram(problem.X, lengths)
     per_length = ROUNDING * problem.hessian_roundings()
     per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
-    errors = np.empty(len(deltas))
+    concordance = SelfConcordance.of(problem, hessian, inverse, per_length) if problem.loss.self_concordant else None
+    own, errors = problem.own_gradient(), np.empty(len(deltas))
     for part in blocks(len(deltas)):
         pulls = deltas[part].copy()
         deltas[part], left = problem.solved(hessian, inverse, part, pulls)
         sizes = np.linalg.norm(deltas[part], axis=1)
         moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part]) + per_square * sizes**2
         left += 4 * ROUNDING * np.linalg.norm(pulls, axis=1) + per_length * sizes
-        errors[part] = (0.5 * problem.loss.third * moved + left) / problem.weight
-    return deltas, errors + problem.unexplained() + problem.rounded(deltas)
+        errors[part] = (0.5 * problem.loss.third * moved + left + own) / problem.weight
+        if concordance is not None:
+            errors[part] = np.minimum(errors[part], concordance.errors(part, deltas[part], pulls, left, own))
+    return deltas, errors + problem.rounded(deltas)
 
 
 def _worst_case(problem: Problem) -> tuple[Floats, Floats]:
