@@ -40,9 +40,11 @@ def records_unchecked_before_the_charge(original):
     test="tests/policy/test_streams.py::test_the_same_records_are_refused_unless_told",
 )
 def always_told_again(original):
-    return lambda self, request, identity, counts=None: original(
-        self, dataclasses.replace(request, again=True), identity, counts
-    )
+    def begin(self, request, identity, counts=None):
+        terms = dataclasses.replace(request.terms, again=True)
+        return original(self, dataclasses.replace(request, terms=terms), identity, counts)
+
+    return begin
 
 
 @mutant(
