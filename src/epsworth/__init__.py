@@ -9,7 +9,7 @@ Names are loaded on first use, so ``import epsworth`` costs next to nothing.
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+from epsworth.version import __version__ as __version__
 
 TYPE_CHECKING = False  # typing alone would take longer to import than all the rest
 if TYPE_CHECKING:

@@ -10,17 +10,36 @@
 ``audit/``       a policy proven again from its integers; any sampler refuted by its draws
 ``transformer``  `Perturb`: a step of a scikit-learn pipeline
 ``client_files`` what devices get; ``analysis``: the law that is released; ``receipt``
+
+A policy is analysed more often than carried out: what reads files, keeps ledgers and audits is loaded on first use.
 """
 
-from epsworth.policy.audit import Audit, SamplerAudit, audit_policy, audit_sampler
-from epsworth.policy.files.many_files import perturb_files
-from epsworth.policy.files.one_file import perturb_file
-from epsworth.policy.ledger import Ledger
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from epsworth.policy.passed import Pass
 from epsworth.policy.policy import Policy
-from epsworth.policy.receipt import Receipt
 from epsworth.policy.rules import Rule, Sampling
-from epsworth.policy.tables import perturb
+
+if TYPE_CHECKING:
+    from epsworth.policy.audit import Audit, SamplerAudit, audit_policy, audit_sampler
+    from epsworth.policy.files.many_files import perturb_files
+    from epsworth.policy.files.one_file import perturb_file
+    from epsworth.policy.ledger import Ledger
+    from epsworth.policy.receipt import Receipt
+    from epsworth.policy.tables import perturb
+
+_HOMES = {
+    "Audit": "audit",
+    "Ledger": "ledger",
+    "Receipt": "receipt",
+    "SamplerAudit": "audit",
+    "audit_policy": "audit",
+    "audit_sampler": "audit",
+    "perturb": "tables",
+    "perturb_file": "files.one_file",
+    "perturb_files": "files.many_files",
+}
 
 __all__ = [
     "Audit",
@@ -37,3 +56,15 @@ __all__ = [
     "perturb_file",
     "perturb_files",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'epsworth.policy' has no attribute {name!r}")
+    value = getattr(import_module(f"epsworth.policy.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from decimal import Decimal
-from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from epsworth.policy.rules import Rule
 from epsworth.space import Feature
 from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.randomisers import Average, Gain, Randomiser
+from epsworth.version import __version__
 
 
 def client_form(policy: Policy) -> str:
@@ -178,7 +178,7 @@ def client_files(policy: Given, vectors: int = VECTORS) -> dict[str, str]:
         "vectors": list(_vectors(policy, Client(form), count)),
     }
     scripts = {name: files("epsworth.client").joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS}
-    texts = {"package.json": json.dumps(PACKAGE | {"version": version("epsworth")}, indent=2) + "\n"}
+    texts = {"package.json": json.dumps(PACKAGE | {"version": __version__}, indent=2) + "\n"}
     return scripts | texts | {"policy.json": form, "vectors.json": json.dumps(found, allow_nan=False) + "\n"}
 
 

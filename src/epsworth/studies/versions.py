@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module, metadata
+from importlib import metadata
 from platform import python_version
+
+from epsworth.version import __version__
 
 ALWAYS = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn"}  # module -> package
 WHERE_USED = ("polars", "skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
@@ -13,7 +15,7 @@ WHERE_USED = ("polars", "skops", "onnxruntime", "xgboost", "lightgbm", "catboost
 
 def versions() -> dict[str, str]:
     """Return the versions of what computed, the model's library included where it was loaded."""
-    own = {"epsworth": import_module("epsworth").__version__, "python": python_version()}
+    own = {"epsworth": __version__, "python": python_version()}
     named = ALWAYS | {name: name for name in WHERE_USED if name in sys.modules}
     return own | {package: _version(module, package) for module, package in named.items()}
 

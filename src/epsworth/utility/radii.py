@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from epsworth.utility.engines.checkpoint import (
 from epsworth.utility.engines.pieces import piece_size
 from epsworth.utility.radius import Radius, bounded, check_options
 from epsworth.utility.radius.question import RadiusQuestion, Tightening, ask, check_records, order_of
+from epsworth.version import __version__
 
 __all__ = ["Radii", "radii"]
 
@@ -251,7 +251,7 @@ def _described(
     """Say what is asked, by the words of a refusal."""
     rows = np.unique(np.linspace(0, len(records) - 1, 64).astype(np.intp))
     return {
-        "version of epsworth": version("epsworth"),
+        "version of epsworth": __version__,
         "records": digest(records.names, *(records.column(place) for place in range(len(records.names)))),
         "the model": digest_of_model(classifier.inside),
         "answers of the classifier": digest(labels[rows]),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +27,7 @@ from epsworth.utility.engines.checkpoint import (
     refusing_damaged,
     write_piece,
 )
+from epsworth.version import __version__
 
 DRAWS = "randomness"  # where it begins: a word of the question
 
@@ -65,7 +65,7 @@ class KeptSteps:
         """
         if rng is not None and state is None:
             state = begun(path, rng)
-        asked = {"task": task, "version of epsworth": version("epsworth")}
+        asked = {"task": task, "version of epsworth": __version__}
         asked |= {word: digest(*values) for word, values in data.items()}
         asked |= {word: f"{value}" for word, value in settings.items()}
         return cls(Checkpoint(path, asked | {DRAWS: state or "none"}, 1, 1, np.random.default_rng(0)))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -24,6 +23,7 @@ from epsworth.policy.policy import Given, Policy, as_policy
 from epsworth.policy.receipt import Receipt
 from epsworth.policy.tables import Perturbation, check_words
 from epsworth.rounding import float_above
+from epsworth.version import __version__
 
 if TYPE_CHECKING:
     from epsworth.mechanisms.words import WordSource
@@ -244,7 +244,7 @@ def receipt_of(
         promise.epsilon,
         promise.delta,
         promise.notion,
-        version("epsworth"),
+        __version__,
         private=private,
         stated=float_above(Fraction(policy.total)),
         together=() if policy.tailoring is None else policy.tailoring.names,

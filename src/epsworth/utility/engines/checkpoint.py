@@ -24,7 +24,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,6 +34,7 @@ from epsworth.files import OutputError, file_named, reading, replacing, writing
 from epsworth.numerals import short
 from epsworth.utility.problem import Problem
 from epsworth.utility.quantities import Bounds
+from epsworth.version import __version__
 
 PROBES = 512  # answers over the ranges by which a classifier is known again
 EDGES = np.linspace(-0.5, 1.5, 33)  # of released values, and
@@ -51,7 +51,7 @@ def described(problem: Problem, **settings: object) -> dict[str, str]:
     labels_text([set(problem.labels.tolist())])  # refused now, or never
     columns = [problem.records.column(p) for p in range(len(problem.records.names))]
     return {
-        "version of epsworth": version("epsworth"),
+        "version of epsworth": __version__,
         "records": digest(problem.records.names, *columns),
         "true values of the records": digest(problem.unit),  # gaps and outliers as a policy reads them
         "labels of the records": digest(problem.labels),
