@@ -149,9 +149,11 @@ class Table:
         frame = pl.DataFrame([new[at].alias(str(at)) if at in new else self.frame.get_column(str(at)) for at in kept])
         plain = not self.quoted or len(kept) == len(sent)  # all fields are free of quotes, or come with their own
         fields = {at: made.words for at, made in sent.items() if plain and made.words.fields is not made.words.texts}
-        shown = frame.with_columns(
-            *(words.series_of_fields.gather(np.asarray(sent[at].at)).alias(str(at)) for at, words in fields.items())
-        )
+        shown = frame
+        if fields:
+            shown = frame.with_columns(
+                *(words.series_of_fields.gather(np.asarray(sent[at].at)).alias(str(at)) for at, words in fields.items())
+            )
         out = io.BytesIO()
         if plain:
             shown.write_csv(out, include_header=False, quote_style="never")

@@ -185,18 +185,18 @@ BATCH = (
 )
 
 
-@mutant("epsworth.learner.shuffler.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")
+@mutant("epsworth.mechanisms.words.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")
 def the_last_report_stays_last(original):
-    return lambda count, source: np.append(original(count - 1, source), count - 1)
+    return lambda words, count: np.append(original(words, count - 1), count - 1)
 
 
 @mutant(
-    "epsworth.learner.shuffler.random_order",
+    "epsworth.mechanisms.words.random_order",
     claim=BATCH,
     test=f"{SHUFFLER}::test_a_batch_holds_the_reports_in_another_order_and_nothing_else",
 )
 def forwarded_as_they_arrived(original):
-    return lambda count, source: np.arange(count)
+    return lambda words, count: np.arange(count)
 
 
 @mutant("epsworth.learner.shuffler.shuffle_files", claim=BATCH, test=f"{SHUFFLER}::test_a_small_batch_is_held_back")

@@ -14,14 +14,17 @@ import polars as pl
 import pytest
 
 import epsworth as ew
+from epsworth import lines
 from epsworth.client.kernels import exp_below
 from epsworth.files import OutputError
 from epsworth.mechanisms.table import KERNELS
+from epsworth.mechanisms.words import ReplayableWords
 from epsworth.policy import Ledger, Policy, perturb_file
 from epsworth.policy.files import one_file
-from epsworth.policy.files.file_tables import PartWords
+from epsworth.policy.files.file_tables import PartWords, file_table
 from epsworth.policy.files.one_file import price_of
 from epsworth.policy.ledger.store import Tables
+from epsworth.policy.tables import Perturbation
 
 AGES = ew.Domain.of({"age": (0, 100)})
 POLICY = Policy.of("pm", 2, AGES, bits=4, passing=["id"])
@@ -178,7 +181,9 @@ def test_a_run_that_ends_by_an_error_goes_on_and_is_charged_once(table, error, m
     assert [run.state for run in Ledger().runs()] == ["done"]
 
 
-def test_a_table_that_changes_between_its_readings_is_refused(table):
+def test_a_table_that_changes_between_its_readings_is_refused(table, monkeypatch):
+    monkeypatch.setattr(one_file, "HELD", 0)
+
     def change(share):
         if share == 0.4:
             table.write_text(table.read_text().replace("1,1\n", "1,2\n"))
@@ -188,6 +193,42 @@ def test_a_table_that_changes_between_its_readings_is_refused(table):
     ):
         perturb_file(POLICY, table, table.with_name("out.csv"), progress=change)
     assert (table.with_name("out.csv").exists(), hidden(table.parent)) == (False, [])
+
+
+def test_a_table_that_is_held_is_drawn_from_what_was_charged(table, monkeypatch):
+    """Whatever stands in the file meanwhile: what does not fit into memory is read again, and compared."""
+    before = table.read_text()
+    monkeypatch.setattr(lines, "PART", 16)
+
+    def change(share):
+        if share == 0.4:
+            table.write_text(before.replace("49,49\n", "49,50\n"))
+
+    out = table.with_name("out.csv")
+    receipt = perturb_file(POLICY, table, out, progress=change)
+    assert (receipt.rows, receipt.already_done) == (before.count("\n") - 1, False)
+    table.write_text(before)
+    assert perturb_file(POLICY, table, out).already_done  # it is the charged table's output
+    monkeypatch.setattr(one_file, "HELD", 20)  # the first part alone
+    with pytest.raises(ValueError, match="changed while it was read"):
+        perturb_file(POLICY, table, table.with_name("other.csv"), again=True, progress=change)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_equal_bytes_are_drawn_whatever_is_held(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART", 64)
+    source = tmp_path / f"table.{kind}"
+    frame = pl.DataFrame({"id": range(50), "age": [(7 * i) % 100 for i in range(50)]})
+    frame.write_csv(source) if kind == "csv" else frame.write_ndjson(source)
+    drawn, held = [], []
+    for hold in (0, 200, 1 << 20):
+        table = file_table(kind, Perturbation(POLICY), source)
+        seen = table.seen(hold=hold)
+        held.append(len(seen.held) / len(seen.parts))
+        assert table.write(seen, lambda number, digest: ReplayableWords(number), tmp_path / "sink") == 50
+        drawn.append((tmp_path / "sink").read_bytes())
+    assert held[0] == 0 < held[1] < held[2] == 1
+    assert drawn[0] == drawn[1] == drawn[2]
 
 
 def test_threads_at_once_release_the_records_once(table):

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from epsworth.learner import Aggregator, LatticeConfig, aggregate_files, shuffle_files, write_reports
-from epsworth.learner.shuffler import random_order
-from epsworth.mechanisms.words import ReplayableWords, SystemWords
+from epsworth.mechanisms.words import ReplayableWords, SystemWords, random_order
 
 CONFIG = LatticeConfig(box=(0, 1), m=8, epsilon=1)
 
@@ -47,7 +46,7 @@ def test_a_batch_holds_the_reports_in_another_order_and_nothing_else(tmp_path):
 def test_every_order_is_as_likely():
     """24 orders, 24,000 draws: chi-squared with 23 degrees exceeds 60 with probability 4e-5; the seed is fixed."""
     source = ReplayableWords(0)
-    seen = Counter(tuple(random_order(4, source).tolist()) for _ in range(24_000))
+    seen = Counter(tuple(random_order(source.words, 4).tolist()) for _ in range(24_000))
     assert set(seen) == set(itertools.permutations(range(4)))
     assert sum((count - 1000) ** 2 / 1000 for count in seen.values()) < 60
 
@@ -60,7 +59,7 @@ def test_words_that_are_alike_are_drawn_again():
         def words(self, count):
             return self.left.pop(0)
 
-    assert random_order(3, Twice()).tolist() == [2, 0, 1]
+    assert random_order(Twice().words, 3).tolist() == [2, 0, 1]
 
 
 def test_a_small_batch_is_held_back(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -47,14 +48,19 @@ class Problem:
         """Norm of the base model."""
         return float(np.linalg.norm(self.f))
 
+    @cached_property
+    def margins(self) -> Floats:
+        """Labels times the base model's values."""
+        return as_floats(self.y * (self.X @ self.f))
+
     def pulls(self) -> Floats:
         """Return v_i: minus the neighbour's sum-scale gradient at the base model."""
-        slopes = self.loss.slope(self.y * (self.X @ self.f)) * self.y
+        slopes = self.loss.slope(self.margins) * self.y
         return as_floats(slopes[:, None] * self.X + (self.l2 * self.f if self.regulariser == "mean" else 0.0))
 
     def hessian(self) -> Floats:
         """Return the second derivative of the neighbours' sums, each with the row that is to leave."""
-        curvature = weighted_gram(self.X, self.loss.curvature(self.y * (self.X @ self.f)))
+        curvature = weighted_gram(self.X, self.loss.curvature(self.margins))
         return as_floats(curvature + self.weight * np.eye(len(self.f)))
 
     def inverse(self) -> Floats:
@@ -68,8 +74,8 @@ class Problem:
         ``(d + 1) |x| |f|``, moves it; a product of two sums takes one for each of its n + 2 d terms and factors.
         """
         n, d = self.X.shape
-        margins, squares = self.y * (self.X @ self.f), np.einsum("ij,ij->i", self.X, self.X)
-        bent, steep = self.loss.curvature(margins) @ squares, self.loss.slope(margins) ** 2 @ squares
+        squares = np.einsum("ij,ij->i", self.X, self.X)
+        bent, steep = self.loss.curvature(self.margins) @ squares, self.loss.slope(self.margins) ** 2 @ squares
         moved = self.loss.third * (d + 1) * self.size * float((squares**1.5).sum())
         return float((n + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
 
@@ -94,13 +100,13 @@ class Problem:
     def solved(self, hessian: Floats, inverse: Floats, rows: slice, right: Floats) -> tuple[Floats, Floats]:
         """Return what `solve` does, and the length of what it leaves of ``right``."""
         X, found = self.X[rows], self.solve(inverse, rows, right)
-        own = self.loss.curvature(self.y[rows] * (X @ self.f)) * np.einsum("ij,ij->i", X, found)
+        own = self.loss.curvature(self.margins[rows]) * np.einsum("ij,ij->i", X, found)
         return found, as_floats(np.linalg.norm(right - found @ hessian + own[:, None] * X, axis=1))
 
     def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> Floats:
         """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison."""
         X = self.X[rows]
-        h = self.loss.curvature(self.y[rows] * (X @ self.f))
+        h = self.loss.curvature(self.margins[rows])
         towards, found = X @ inverse, right @ inverse
         least = self.weight / (self.weight + h * np.einsum("ij,ij->i", X, X))  # of 1 - leverage, in exact arithmetic
         room = np.maximum(1 - h * np.einsum("ij,ij->i", towards, X), least)
@@ -142,7 +148,7 @@ class SelfConcordance:
         for part in blocks(n):
             forms[part] = np.einsum("ij,ij->i", X[part] @ inverse, X[part])
         forms = up(np.maximum(forms, 0) + sizes**2 * (apart / least + (2 * d + 4) * ROUNDING * size), ulps=d + 16)
-        curvature = problem.loss.curvature(problem.y * (X @ problem.f))
+        curvature = problem.loss.curvature(problem.margins)
         room = np.maximum(1 - up(curvature * forms + off / least, ulps=4), 0.0)
         second, first = np.partition(forms, -2)[-2:]
         longest = up(float(sizes.max()), ulps=d + 4)
@@ -262,8 +268,8 @@ def _residual(problem: Problem, at_base: Floats, rows: Indices, deltas: Floats) 
     X, y = problem.X, problem.y
     n, d = X.shape
     own = at_base[rows, None] * X[rows] + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
-    margins = (X @ problem.f)[:, None] + X @ deltas.T
-    change = problem.loss.slope(y[:, None] * margins) * y[:, None] - at_base[:, None]
+    margins = problem.margins[:, None] + y[:, None] * (X @ deltas.T)
+    change = problem.loss.slope(margins) * y[:, None] - at_base[:, None]
     change[rows, np.arange(len(rows))] = 0.0
     sizes, lengths = np.linalg.norm(deltas, axis=1), np.linalg.norm(X, axis=1)
     ulps = problem.loss.slope_ulps

@@ -233,7 +233,7 @@ def _refine(
 ) -> None:  # fmt: skip
     """Improve some rows in place by chord steps against the exact residual; retrain where those stall."""
     parts = [rows[part] for part in blocks(len(rows), max(1, PAIRS // len(problem.X)))]
-    at_base = problem.loss.slope(problem.y * (problem.X @ problem.f)) * problem.y
+    at_base = problem.loss.slope(problem.margins) * problem.y
     chords = Chords(problem, problem.inverse(), at_base, tol)
     found = in_order(chords, [(some, deltas[some], errors[some]) for some in parts], n_jobs=n_jobs, kept=kept)
     for done, (some, (improved, off)) in enumerate(zip(parts, found, strict=True)):

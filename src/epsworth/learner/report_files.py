@@ -135,18 +135,25 @@ def aggregate_files(
     Machines that share no files save a state each, and one merges the states.
     """
     paths = [Path(source) for source in sources]
-    for number, path in enumerate(paths):
-        try:
-            for other in paths[:number]:
-                check_distinct(one=path, other=other)
-        except ValueError:
-            raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
+    check_sources(paths)
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
     for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
         total = total.merge(found)
         progress(number / len(parts))
     return total
+
+
+def check_sources(paths: Sequence[Path], destination: Path | None = None) -> None:
+    """Refuse a file that is named twice, or that is to be written, too."""
+    for number, path in enumerate(paths):
+        if destination is not None:
+            check_distinct(source=path, destination=destination)
+        for other in paths[:number]:
+            try:
+                check_distinct(one=path, other=other)
+            except ValueError:
+                raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
 
 
 def _parts(config: Asked, path: Path) -> Iterator[Part]:

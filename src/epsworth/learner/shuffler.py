@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from epsworth.files import check_distinct, check_writable, replacing
+from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
-from epsworth.learner.coins import Ints
-from epsworth.learner.report_files import PACKED, report_blocks
-from epsworth.mechanisms.words import SystemWords, WordSource
+from epsworth.learner.report_files import PACKED, check_sources, report_blocks
+from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
 
 
@@ -82,13 +81,7 @@ def shuffle_files(config: Asked, sources: Sequence[str | Path], destination: str
     if target.suffix != PACKED:
         raise ValueError(f"{target} has an unknown ending; a batch is written as {PACKED}, reports end to end")
     paths = [Path(source) for source in sources]
-    for number, path in enumerate(paths):
-        check_distinct(source=path, destination=target)
-        for other in paths[:number]:
-            try:
-                check_distinct(one=path, other=other)
-            except ValueError:
-                raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
+    check_sources(paths, target)
     checked, blocks = Aggregator(config), []
     for path in paths:
         for block in report_blocks(config, path):
@@ -101,21 +94,5 @@ def shuffle_files(config: Asked, sources: Sequence[str | Path], destination: str
     if len(reports) < least:
         return Batch(len(reports), False)
     with replacing(target) as temporary:
-        temporary.write_bytes(reports[random_order(len(reports), SystemWords())].tobytes())
+        temporary.write_bytes(reports[random_order(SystemWords().words, len(reports))].tobytes())
     return Batch(len(reports), True)
-
-
-def random_order(count: int, source: WordSource) -> Ints:
-    """Return a uniformly random permutation of 0..count-1: the order of words, all drawn again where two are alike.
-
-    Examples
-    --------
-    >>> sorted(random_order(5, SystemWords()).tolist())
-    [0, 1, 2, 3, 4]
-    """
-    while True:
-        words = source.words(count)
-        order = np.argsort(words, kind="stable")
-        ranked = words[order]
-        if not (ranked[1:] == ranked[:-1]).any():
-            return np.asarray(order, dtype=np.int64)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
+
+from epsworth.arrays import Indices
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
@@ -126,3 +129,19 @@ class ReplayableWords(WordSource):
     def take(self, count: int) -> Words:
         """Return the next words of a Philox generator."""
         return self._generator.integers(0, 2**64, size=count, dtype=np.uint64, endpoint=False)
+
+
+def random_order(words: Callable[[int], Words], count: int) -> Indices:
+    """Return a uniformly random permutation of 0..count-1: the order of words, all drawn again where two are alike.
+
+    Examples
+    --------
+    >>> sorted(random_order(SystemWords().words, 5).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    while True:
+        drawn = words(count)
+        order = np.argsort(drawn, kind="stable")
+        ranked = drawn[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            return order

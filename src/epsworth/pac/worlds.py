@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.arrays import Bools, Floats
-from epsworth.mechanisms.words import SystemWords
+from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.records import Indices
 
 Words = NDArray[np.uint64]
@@ -315,16 +315,8 @@ class Exchanges(Sampler):
         if second:
             unit = pair % len(self.units)
             others = np.flatnonzero((chosen != chosen[unit]) & (self.units.stratum == self.units.stratum[unit]))
-            chosen[[unit, others[distinct(words, len(others)).argmin()]]] ^= True
+            chosen[[unit, others[random_order(words, len(others))[0]]]] ^= True
         return chosen
-
-
-def distinct(words: Source, count: int) -> Words:
-    """Return words without a repetition, whose order is therefore a uniform permutation."""
-    while True:
-        keys = words(count)
-        if len(np.unique(keys)) == count:
-            return keys
 
 
 @dataclass(frozen=True, eq=False)

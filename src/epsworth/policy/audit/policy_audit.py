@@ -416,7 +416,8 @@ def _passing(policy: Policy) -> Iterator[Check]:
 
     def left(given: dict[str, Any]) -> dict[str, Any] | None:
         try:
-            line = JsonRecords(perturbation, None).release(json.dumps(given).encode(), 0, None)
+            records = JsonRecords(perturbation, None)
+            line = records.release(records.read(json.dumps(given).encode(), 0), None)
         except ValueError:
             return None
         return dict(json.loads(line))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,15 @@ class CsvTable(TextTable):
         return line, records.with_separators(header.line(records.kept)), tuple(header.names), records
 
 
+class CsvPart(NamedTuple):
+    """A part: its fields, what the kernels take, where records lie on grids, and whether its last line has an end."""
+
+    table: csv_text.Table
+    inputs: dict[str, Indices]
+    places: dict[str, Indices]
+    ended: bool
+
+
 class CsvRecords(Records):
     """The records of one CSV file."""
 
@@ -149,35 +158,34 @@ class CsvRecords(Records):
         """Count line ends; the last may be missing."""
         return count_lines(part) + (not part.endswith(b"\n"))
 
-    def check(self, part: bytes, first: int) -> Ids | None:
+    def read(self, part: bytes, first: int, *, whole: bool = True) -> CsvPart:
         """Check the grammar and every value."""
-        gated, table = self._read(part, first, self.looked_at)
+        gated = csv_grammar.checked(part, self.width, self.header.end, first, self.sep)
+        table = csv_text.Table(gated, self.width, list(range(self.width)) if whole else self.looked_at)
         if gated.quoted:
             self._check_plain(table, first)
-        self._inputs(table, first)
+        return CsvPart(table, *self._inputs(table, first), gated.ended)
+
+    def ids(self, read: CsvPart) -> Ids | None:
+        """Return whole numbers, or the texts."""
         if self.person is None:
             return None
-        ids = table.column(self.positions[self.person])
+        ids = read.table.column(self.positions[self.person])
         numbers = ids.whole_numbers()
         return list(ids.tell()) if numbers is None else numbers
 
-    def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
+    def release(self, read: CsvPart, words: WordSource | None) -> bytes:
         """Draw and write."""
-        gated, table = self._read(part, first, list(range(self.width)))
         perturbation = self.perturbation.drawing(words)
         sent = {
             self.positions[column.feature.name]: self.fields[column.feature.name].sent(drawn, keep, perturbation.policy)
-            for column, drawn, keep in perturbation.draw(*self._inputs(table, first))
+            for column, drawn, keep in perturbation.draw(read.inputs, read.places)
         }
         kept = [self.positions[name] for name in self.kept]
-        out = self.with_separators(table.write(kept, sent))
+        out = self.with_separators(read.table.write(kept, sent))
         if self.header.end == b"\r\n":
             out = out.replace(b"\n", b"\r\n")
-        return out if gated.ended else out.removesuffix(self.header.end)
-
-    def _read(self, part: bytes, first: int, columns: list[int]) -> tuple[csv_grammar.Gated, csv_text.Table]:
-        gated = csv_grammar.checked(part, self.width, self.header.end, first, self.sep)
-        return gated, csv_text.Table(gated, self.width, columns)
+        return out if read.ended else out.removesuffix(self.header.end)
 
     def _check_plain(self, table: csv_text.Table, first: int) -> None:
         """Refuse commas and quotes in columns that pass, unless the policy says that they are texts.

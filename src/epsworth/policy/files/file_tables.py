@@ -1,9 +1,10 @@
 """Tables in files, read twice: once to be checked, when nothing is drawn, and once to be drawn and written.
 
-Between the two readings the release is charged.  What is drawn for a part is a function of its bytes and its words, so
-parts may be drawn in any order, by any process, and again after a run that died.  Words are derived from the run's key,
-which arises in the transaction that charges it (`Ledger.begin`): equal parts give equal bytes, so k executions of a run
-show what one shows (Goldreich, Goldwasser & Micali 1986: a pseudorandom function of the part).
+Between the two readings the release is charged; parts that fit into memory are held meanwhile, and read once.  What is
+drawn for a part is a function of its bytes and its words, so parts may be drawn in any order, by any process, and again
+after a run that died.  Words are derived from the run's key, which arises in the transaction that charges it
+(`Ledger.begin`): equal parts give equal bytes, so k executions of a run show what one shows (Goldreich, Goldwasser &
+Micali 1986: a pseudorandom function of the part).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -74,19 +75,15 @@ def derivation(policy: Policy, kind: str, person: str | None = None, most: int |
 def _integers(kernel: Kernel) -> str:
     """Return a hash of the integers that a kernel draws by."""
     found = hashlib.blake2b(type(kernel).__name__.encode(), digest_size=WIDTH)
-    for field in fields(kernel):
-        value = getattr(kernel, field.name)
+    for named in fields(kernel):
+        value = getattr(kernel, named.name)
         shown = np.asarray(value).tobytes().hex() if isinstance(value, np.ndarray) else _text(value)
-        found.update(f"|{field.name}={shown}".encode())
+        found.update(f"|{named.name}={shown}".encode())
     return found.hexdigest()
 
 
 def _text(value: object) -> str:
     return _integers(value) if isinstance(value, Kernel) else repr(value)
-
-
-if TYPE_CHECKING:
-    pass
 
 
 if TYPE_CHECKING:
@@ -114,6 +111,8 @@ class Seen:
         Their names; none where every record has its own.
     kept : array of bool, optional
         Which rows are released; by default all.
+    held : tuple of Held
+        The first parts, ready to be drawn.
     """
 
     header: bytes
@@ -121,6 +120,7 @@ class Seen:
     rows: int
     columns: tuple[str, ...] = ()
     kept: Bools | None = None
+    held: tuple[Held, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def released(self) -> int:
@@ -154,7 +154,7 @@ class FileTable(ABC):
         self.digest = digest or partial(keyed, os.urandom(DIGEST))
 
     @abstractmethod
-    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
         """Read the file once and refuse what could not be released; nothing is drawn.
 
         Parameters
@@ -163,6 +163,8 @@ class FileTable(ABC):
             Called with the ids of every part: an array of whole numbers, or a list of numbers and texts.
         progress : callable, optional
             Called with the share that is read.
+        hold : int
+            Bytes of the file that may stay in memory until they are drawn, where a kind of files can do that.
         """
 
     @abstractmethod
@@ -194,6 +196,13 @@ class FileTable(ABC):
         )
 
 
+class Held(NamedTuple):
+    """One part that stays in memory: what it says, and how many rows it has."""
+
+    read: Any
+    rows: int
+
+
 class Taken(NamedTuple):
     """One part, taken from a file."""
 
@@ -221,12 +230,16 @@ class Records(ABC):
         return io.BytesIO(part).readlines()
 
     @abstractmethod
-    def check(self, part: bytes, first: int) -> Ids | None:
-        """Refuse a part that could not be released; return its ids, if there are any."""
+    def read(self, part: bytes, first: int, *, whole: bool = True) -> Any:
+        """Return a part as it is understood, or refuse what could not be released; ``whole``: fit for `release`."""
 
     @abstractmethod
-    def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
-        """Return a part with its perturbed fields replaced, confirmed by another reader."""
+    def ids(self, read: Any) -> Ids | None:
+        """Return whose the rows are, if a column says it."""
+
+    @abstractmethod
+    def release(self, read: Any, words: WordSource | None) -> bytes:
+        """Return a part with its perturbed fields replaced."""
 
 
 class TextTable(FileTable):
@@ -237,23 +250,29 @@ class TextTable(FileTable):
         """Read what stands before the records; return it, what is written for it, the columns, and the records."""
 
     @alone()
-    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
         """Read the lines once."""
         digests: list[bytes] = []
+        held: list[Held] = []
         rows, size, read = 0, max(1, os.path.getsize(self.path)), 0
         with self.path.open("rb") as stream:
             header, _, columns, records = self._opened(stream)
             for part in parts(stream, header.count(b"\n") + 1):
-                ids = records.check(part, rows)
+                stays = read + len(part) <= hold
+                understood = records.read(part, rows, whole=stays)
+                ids = records.ids(understood)
                 if count is not None and ids is not None and self.person is not None:
                     count_ids(count, ids, self.person, rows)
                 digests.append(self.digest(part))
-                rows, read = rows + records.rows(part), read + len(part)
+                count_of = records.rows(part)
+                if stays:
+                    held.append(Held(understood, count_of))
+                rows, read = rows + count_of, read + len(part)
                 if progress is not None:
                     progress(min(1.0, (len(header) + read) / size))
         if progress is not None:
             progress(1.0)
-        return Seen(self.digest(header), tuple(digests), rows, columns)
+        return Seen(self.digest(header), tuple(digests), rows, columns, held=tuple(held))
 
     @alone()
     def write(
@@ -266,8 +285,10 @@ class TextTable(FileTable):
             if self.digest(header) != seen.header:
                 raise self.changed()
             target.write(released)
-            taken = self._taken(stream, seen, records, header.count(b"\n") + 1)
-            for part, rows in _released(records, taken, words, jobs):
+            for part, rows in chain(
+                _of_held(records, seen, words),
+                _released(records, self._taken(stream, seen, records, header.count(b"\n") + 1), words, jobs),
+            ):
                 target.write(part)
                 done += rows
                 if progress is not None:
@@ -280,7 +301,12 @@ class TextTable(FileTable):
 
     def _taken(self, stream: BinaryIO, seen: Seen, records: Records, line: int) -> Iterator[Taken]:
         first = number = 0
+        if len(seen.held) == len(seen.parts):
+            return
         for number, part in enumerate(parts(stream, line), start=1):
+            if number <= len(seen.held):
+                first += seen.held[number - 1].rows
+                continue
             digest = self.digest(part)
             if number > len(seen.parts) or digest != seen.parts[number - 1]:
                 raise self.changed()
@@ -294,16 +320,19 @@ class TextTable(FileTable):
             raise self.changed()
 
 
+def _of_held(records: Records, seen: Seen, words: WordsOf) -> Iterator[tuple[bytes, int]]:
+    """Yield the parts that are still in memory as they are released, and their rows."""
+    for number, (held, digest) in enumerate(zip(seen.held, seen.parts, strict=False)):
+        yield records.release(held.read, words(number, digest)), held.rows
+
+
 def _released(
     records: Records, taken: Iterator[Taken], words: WordsOf, jobs: int | None
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the released parts in order, and their rows; as many are in memory as the processes need."""
     if jobs == 1:
         for part in taken:
-            yield (
-                records.release(part.content, part.first, words(part.number, part.digest)),
-                records.rows(part.content),
-            )
+            yield _drawn(records, part, words), records.rows(part.content)
         return
     from joblib import effective_n_jobs
 
@@ -317,7 +346,11 @@ def _released(
 
 def _elsewhere(told: bytes, part: Taken) -> bytes:
     records, words = _made(told)
-    return records.release(part.content, part.first, words(part.number, part.digest))
+    return _drawn(records, part, words)
+
+
+def _drawn(records: Records, part: Taken, words: WordsOf) -> bytes:
+    return records.release(records.read(part.content, part.first), words(part.number, part.digest))
 
 
 @lru_cache(maxsize=2)

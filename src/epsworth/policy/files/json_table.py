@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,15 @@ class Found:
     texts: dict[str, list[str]]
 
 
+class JsonPart(NamedTuple):
+    """A part: the members that pass, what the kernels take, where records lie on grids, and whose they are."""
+
+    passing: list[dict[str, str]]
+    inputs: dict[str, Indices]
+    places: dict[str, Indices]
+    ids: Ids | None
+
+
 class JsonRecords(Records):
     """The objects of one file."""
 
@@ -88,23 +97,28 @@ class JsonRecords(Records):
         white = json_lines.WHITE.encode()
         return [line for line in super().lines(part) if line.strip(white)]
 
-    def check(self, part: bytes, first: int) -> Ids | None:
+    def read(self, part: bytes, first: int, *, whole: bool = True) -> JsonPart:
         """Read every object and every value."""
         found = self._found(part, first)
-        self._inputs(found, first)
-        if self.person is None:
-            return None
-        return list(json_lines.decode_values(found.texts[self.person]))
+        ids = None if self.person is None else list(json_lines.decode_values(found.texts[self.person]))
+        return JsonPart(found.passing, *self._inputs(found, first), ids)
 
-    def release(self, part: bytes, first: int, words: WordSource | None) -> bytes:
+    def ids(self, read: JsonPart) -> Ids | None:
+        """Return the values of the member."""
+        return read.ids
+
+    def release(self, read: JsonPart, words: WordSource | None) -> bytes:
         """Draw and write."""
-        found = self._found(part, first)
         perturbation = self.perturbation.drawing(words)
-        for column, drawn, keep in perturbation.draw(*self._inputs(found, first)):
-            for members, text in zip(found.passing, self._drawn(column, drawn, keep), strict=True):
-                members[column.feature.name] = text
-        names = {name: json_lines.string(name) for name in set(chain.from_iterable(found.passing))}
-        lines = [f"{{{', '.join(f'{names[name]}: {text}' for name, text in one.items())}}}" for one in found.passing]
+        drawn = {
+            column.feature.name: self._drawn(column, places, keep)
+            for column, places, keep in perturbation.draw(read.inputs, read.places)
+        }
+        names = {name: json_lines.string(name) for name in {*drawn, *chain.from_iterable(read.passing)}}
+        lines = []
+        for row, passing in enumerate(read.passing):
+            members = passing | {name: texts[row] for name, texts in drawn.items()}
+            lines.append(f"{{{', '.join(f'{names[name]}: {text}' for name, text in members.items())}}}")
         return "".join(line + "\n" for line in lines).encode("utf-8")
 
     def _found(self, part: bytes, first: int) -> Found:

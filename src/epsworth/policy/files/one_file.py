@@ -32,6 +32,7 @@ Format = Literal["csv", "jsonl", "parquet"]
 ENDINGS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 Progress = Callable[[float], None]
 READING = 0.4  # of the work, where progress is told
+HELD = 1 << 26  # bytes of a file that stay in memory between its readings; their columns take some four times that
 
 
 def perturb_file(
@@ -122,7 +123,8 @@ def perturb_file(
         table = file_table(form, perturbation, path, person, store.digest)
         counts = terms.counts
         count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
-        seen = first_rows(table.seen(count, lambda share: told(READING * share)), counts)
+        hold = HELD if many == 1 and max_rows_per_person is None else 0
+        seen = first_rows(table.seen(count, lambda share: told(READING * share), hold=hold), counts)
         derived = derivation(policy, form, person, terms.most)
         identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
         request = request_of(policy, seen.released, terms)

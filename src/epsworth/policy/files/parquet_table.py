@@ -38,8 +38,8 @@ class ParquetTable(FileTable):
         super().__init__(perturbation, path, *more)
 
     @alone()
-    def seen(self, count: Count | None = None, progress: Progress | None = None) -> Seen:
-        """Read the batches once."""
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
+        """Read the batches once; the engine holds what it likes."""
         scan, schema = self._scanned()
         rows, digests = self._height(scan), []
         first = 0
