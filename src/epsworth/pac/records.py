@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -335,20 +336,46 @@ class Check:
         c = most**2 * math.log(1 / risk.spend(len(at))) / (2 * draws)
         return up(np.asarray((np.sqrt(c) + np.sqrt(c + average)) ** 2), ulps=16)
 
+    def _sums(self, claims: Indices, guess: Singles, ratios: Floats, of: Callable[[Floats, Any], Floats]) -> Floats:
+        """Return the sums over releases of a function of what each release gains for each claim, given P.
+
+        ``guess``: shape ``(releases, claims)``.  ``of`` is given gains, and the positions of their claims.  Most
+        releases say nothing of who is in: all of these gain the same, and are counted.
+        """
+        sure = claims >= len(self.events)
+        sums, shared = np.empty(len(claims)), self._gains(claims[sure], np.zeros((1, 1)), ratios[sure])[0]
+        found = np.flatnonzero(~sure)
+        if len(found):
+            gains = self._gains(claims[found], guess[:, found].astype(np.float64), ratios[found])
+            sums[found] = of(gains, found).sum(axis=0)
+        found = np.flatnonzero(sure)
+        if len(found):
+            row, column = np.nonzero(guess[:, found] > self._certain(claims[found], ratios[found]))
+            at = found[column]
+            told = self._gains(claims[at], guess[row, at].astype(np.float64), ratios[at])
+            more = np.bincount(column, of(told, at) - of(shared[column], at), len(found))
+            sums[found] = len(guess) * of(shared, found) + more
+        return sums
+
+    def _certain(self, claims: Indices, ratios: Floats) -> Singles:
+        """Return the least P, rounded down, beyond which a release speaks for who is said to be in."""
+        f = self.share[claims % len(self.events)]
+        inside = ratios * f / (ratios * f + 1 - f)
+        return (inside * (1 - 4 * SINGLE)).astype(np.float32)
+
     def _gains(self, claims: Indices, guess: Floats, ratios: Floats) -> Floats:
-        """Return by how much every release speaks for each claim, given P; shape ``(releases, claims)``.
+        """Return by how much every release speaks for each claim, given P; ``guess`` broadcasts with the claims.
 
         Of success: the chance that the best attack errs, less the one that is allowed.  Of sureness: what is allowed,
         less t FPR and the excess beyond likelihood ratio t.  What P may be off by is taken off.
         """
         events, at = len(self.events), claims % len(self.events)
-        sure = claims >= events
-        found = np.minimum(guess, 1 - guess) - (1 - self.allowed[at] + self._lost)
-        f, t = self.share[at[sure]], ratios[sure]
+        f, t = np.clip(self.share[at], 1e-12, 1 - 1e-12), ratios
         slope = 1 / f + t / (1 - f)
         bar = self.tpr - t * self.fpr - slope * self._lost
-        found[:, sure] = bar - np.maximum(slope * guess[:, sure] - t / (1 - f), 0)
-        return np.asarray(found)
+        sure = bar - np.maximum(slope * guess - t / (1 - f), 0)
+        success = np.minimum(guess, 1 - guess) - (1 - self.allowed[at] + self._lost)
+        return np.asarray(np.where(claims >= events, sure, success))
 
     def _most(self, claims: Indices, ratios: Floats) -> Floats:
         """Return the most that a release speaks against each claim."""
@@ -370,11 +397,11 @@ class Check:
         sums, squares = np.zeros((2, len(tried), len(claims)))
         for weights in self._cycles(cycles, rng):
             for part, rows in self._parts(claims):
-                guess = (weights @ rows.T).astype(np.float64)
+                guess = weights @ rows.T
                 for place, ratio in enumerate(tried):
-                    gains = self._gains(claims[part], guess, np.full(len(rows), ratio))
-                    sums[place, part] += gains.sum(axis=0)
-                    squares[place, part] += (gains**2).sum(axis=0)
+                    ratios = np.full(len(rows), ratio)
+                    sums[place, part] += self._sums(claims[part], guess, ratios, _first)
+                    squares[place, part] += self._sums(claims[part], guess, ratios, _second)
                 self.tick()
         draws = cycles * self.events.worlds
         best, own = sums.argmax(axis=0), np.arange(len(claims))
@@ -401,8 +428,8 @@ class Check:
         for done in range(1, rounds + 1):
             for weights in self._cycles(cycles, rng):
                 for part, rows in self._parts(claims):
-                    gains = self._gains(claims[part], (weights @ rows.T).astype(np.float64), ratios[part])
-                    wealth[part] += np.log1p(stakes[part] * gains).sum(axis=0)
+                    grown = partial(_grown, stakes[part])
+                    wealth[part] += self._sums(claims[part], weights @ rows.T, ratios[part], grown)
                     self.tick()
             left = wealth < wanted
             if not left.any():
@@ -411,6 +438,19 @@ class Check:
                 return False
             claims, wealth, stakes, ratios = claims[left], wealth[left], stakes[left], ratios[left]
         return False
+
+
+def _first(gains: Floats, at: Any) -> Floats:
+    return gains
+
+
+def _second(gains: Floats, at: Any) -> Floats:
+    return gains**2
+
+
+def _grown(stakes: Floats, gains: Floats, at: Any) -> Floats:
+    """Return by how much the logarithm of the wealth of some claims grows."""
+    return np.asarray(np.log1p(stakes[at] * gains))
 
 
 def second_moments(whitened: Floats, events: Events, at: Indices, tick: Tick = lambda: None) -> Floats:
