@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 from epsworth.callbacks import check_callback
 from epsworth.files import check_name, check_readable, check_writable
@@ -17,7 +18,7 @@ from epsworth.policy.files.one_file import (
     ENDINGS,
     Format,
     at_hand_as_file,
-    first_rows,
+    first_reading,
     kind_of_ends,
     request_of,
 )  # fmt: skip
@@ -159,11 +160,9 @@ def dry_run(
     told = check_callback("progress", progress) or (lambda share: None)
     place = state_folder() if ledger is None else folder_named("ledger", ledger)
     terms = RunTerms(person, cap, delta_cap, max_rows_per_person, again)
-    counts = terms.counts
+    read = _folder if str(source) != STANDARD and Path(source).is_dir() else _file
     with _looked_into(place) as store:
-        seen, identity, output = _seen(policy, source, destination, kind, sep, terms, store, counts, told)
-        rows = sum(one.released for one in seen)
-        request = request_of(policy, rows, terms)
+        seen, identity, request, counts, output = read(policy, source, destination, kind, sep, terms, store, told)
         state = store.preview(request, identity, counts)
         known = store.find(identity, person)
         if state == "done" and not is_there(output, None if known is None else known.sha256):
@@ -198,28 +197,42 @@ def _looked_into(place: Path) -> Iterator[Ledger]:
         yield Ledger(place)
 
 
-def _seen(
+class Preview(NamedTuple):
+    """What a run would be charged for, and where its last output would lie."""
+
+    seen: list[Seen]
+    identity: Identity
+    request: ChargeRequest
+    counts: RowCounts | None
+    output: Path | None
+
+
+def _file(
     policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, terms: RunTerms,
-    store: Ledger, counts: RowCounts | None, told: Progress,
-) -> tuple[list[Seen], Identity, Path | None]:  # fmt: skip
-    """Read what is there; return it, what makes the run the same, and where its last output would lie."""
-
-    def read(form: str, path: Path) -> Seen:
-        count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
-        return file_table(form, Perturbation(policy), path, terms.person, store.digest).seen(count, told)
-
-    if str(source) != STANDARD and Path(source).is_dir():
-        given = inputs(source, kind, ENDINGS)
-        form, place = with_sep(given.kind, sep), Path(destination).resolve()
-        check_limit(terms)
-        several = [read(form, path) for path in given.paths]
-        whole = digests_of(Secret(store.digest_key), given.names, several)[1]
-        return several, Identity(derivation(policy, form), whole, str(place)), place / MANIFEST
+    store: Ledger, told: Progress,
+) -> Preview:  # fmt: skip
+    """Read one file."""
     form = with_sep(kind_of_ends(source, destination, kind), sep)
     output = None if str(destination) == STANDARD else check_writable(check_name("output", Path(destination))).resolve()
     if str(source) != STANDARD:
         check_readable(check_name("table", Path(source)), "table")
     with at_hand_as_file(str(source)) as path:
-        seen = first_rows(read(form, path), counts)
-    target = STANDARD if output is None else str(output)
-    return [seen], Identity(derivation(policy, form, terms.person, terms.most), seen.digest, target), output
+        checked = first_reading(Perturbation(policy), form, path, output, terms, store, told=told)
+    return Preview([checked.seen], checked.identity, checked.request, checked.counts, output)
+
+
+def _folder(
+    policy: Policy, source: str | Path, destination: str | Path, kind: Format | None, sep: str, terms: RunTerms,
+    store: Ledger, told: Progress,
+) -> Preview:  # fmt: skip
+    """Read the files of a folder, which are one run."""
+    given = inputs(source, kind, ENDINGS)
+    form, place = with_sep(given.kind, sep), Path(destination).resolve()
+    check_limit(terms)
+    counts = terms.counts
+    count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
+    perturbation = Perturbation(policy)
+    seen = [file_table(form, perturbation, path, terms.person, store.digest).seen(count, told) for path in given.paths]
+    whole = digests_of(Secret(store.digest_key), given.names, seen)[1]
+    request = request_of(policy, sum(one.released for one in seen), terms)
+    return Preview(seen, Identity(derivation(policy, form), whole, str(place)), request, counts, place / MANIFEST)

@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from epsworth.callbacks import check_callback
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
 from epsworth.numerals import plain, short
 from epsworth.parallel import check_n_jobs
-from epsworth.policy.files.file_tables import PartWords, Seen, derivation, file_table, with_sep
+from epsworth.policy.files.file_tables import FileTable, PartWords, Seen, derivation, file_table, with_sep
 from epsworth.policy.files.outputs import STANDARD, bytes_of, execute_run, standard_output
 from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, RunTerms
 from epsworth.policy.policy import Given, Policy, as_policy
@@ -120,14 +120,11 @@ def perturb_file(
     store = Ledger(ledger)
     with _at_hand(str(source), str(destination), store) as (path, output):
         perturbation = Perturbation(policy, words)
-        table = file_table(form, perturbation, path, person, store.digest)
-        counts = terms.counts
-        count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
         hold = HELD if many == 1 and max_rows_per_person is None else 0
-        seen = first_rows(table.seen(count, lambda share: told(READING * share), hold=hold), counts)
-        derived = derivation(policy, form, person, terms.most)
-        identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
-        request = request_of(policy, seen.released, terms)
+        checked = first_reading(
+            perturbation, form, path, output, terms, store, hold=hold, told=lambda share: told(READING * share)
+        )
+        table, seen, identity, request, counts = checked
         run = store.begin(request, identity, counts)
 
         def write(temporary: Path) -> None:
@@ -144,9 +141,30 @@ def perturb_file(
     return replace(receipt, rows_left_out=seen.rows - seen.released)
 
 
-def first_rows(seen: Seen, counts: RowCounts | None) -> Seen:
-    """Return what was seen with the rows that are released, where people have a largest number of rows."""
-    return seen if counts is None else replace(seen, kept=counts.kept())
+class Checked(NamedTuple):
+    """A file that was read once: what a run is charged for."""
+
+    table: FileTable
+    seen: Seen
+    identity: Identity
+    request: ChargeRequest
+    counts: RowCounts | None
+
+
+def first_reading(
+    perturbation: Perturbation, form: str, path: Path, output: Path | None, terms: RunTerms, store: Ledger,
+    *, hold: int = 0, told: Progress,
+) -> Checked:  # fmt: skip
+    """Read a file, count whose rows these are, and refuse what could not be released; nothing is drawn or charged."""
+    table, counts, policy = (
+        file_table(form, perturbation, path, terms.person, store.digest), terms.counts, perturbation.policy,
+    )  # fmt: skip
+    count = None if counts is None else lambda ids: counts.add(store.hashes(ids))
+    seen = table.seen(count, told, hold=hold)
+    seen = seen if counts is None else replace(seen, kept=counts.kept())  # where people have a largest number of rows
+    derived = derivation(policy, form, terms.person, terms.most)
+    identity = Identity(derived, seen.digest, STANDARD if output is None else str(output))
+    return Checked(table, seen, identity, request_of(policy, seen.released, terms), counts)
 
 
 def request_of(policy: Policy, rows: int, terms: RunTerms) -> ChargeRequest:
