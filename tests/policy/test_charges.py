@@ -20,7 +20,7 @@ from epsworth.files import OutputError
 from epsworth.mechanisms.table import KERNELS
 from epsworth.mechanisms.words import ReplayableWords
 from epsworth.policy import Ledger, Policy, perturb_file
-from epsworth.policy.files import one_file
+from epsworth.policy.files import one_file, parquet_table
 from epsworth.policy.files.file_tables import PartWords, file_table
 from epsworth.policy.files.one_file import price_of
 from epsworth.policy.ledger.store import Tables
@@ -214,18 +214,19 @@ def test_a_table_that_is_held_is_drawn_from_what_was_charged(table, monkeypatch)
         perturb_file(POLICY, table, table.with_name("other.csv"), again=True, progress=change)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_equal_bytes_are_drawn_whatever_is_held(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "PART", 64)
+    monkeypatch.setattr(parquet_table, "ROWS", 16)
     source = tmp_path / f"table.{kind}"
-    frame = pl.DataFrame({"id": range(50), "age": [(7 * i) % 100 for i in range(50)]})
-    frame.write_csv(source) if kind == "csv" else frame.write_ndjson(source)
+    frame = pl.DataFrame({"id": range(100), "age": [(7 * i) % 100 for i in range(100)]})
+    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](source)
     drawn, held = [], []
-    for hold in (0, 200, 1 << 20):
+    for hold in (0, 300, 1 << 20):
         table = file_table(kind, Perturbation(POLICY), source)
         seen = table.seen(hold=hold)
         held.append(len(seen.held) / len(seen.parts))
-        assert table.write(seen, lambda number, digest: ReplayableWords(number), tmp_path / "sink") == 50
+        assert table.write(seen, lambda number, digest: ReplayableWords(number), tmp_path / "sink") == 100
         drawn.append((tmp_path / "sink").read_bytes())
     assert held[0] == 0 < held[1] < held[2] == 1
     assert drawn[0] == drawn[1] == drawn[2]

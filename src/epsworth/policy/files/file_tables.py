@@ -164,7 +164,7 @@ class FileTable(ABC):
         progress : callable, optional
             Called with the share that is read.
         hold : int
-            Bytes of the file that may stay in memory until they are drawn, where a kind of files can do that.
+            Bytes, of lines or of columns, that may stay in memory until they are drawn.
         """
 
     @abstractmethod

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from epsworth.extras import needed
 from epsworth.files import FULL
 from epsworth.policy.beside import check_metadata
 from epsworth.policy.columns import values_withheld
-from epsworth.policy.files.file_tables import FileTable, Progress, Seen, WordsOf
+from epsworth.policy.files.file_tables import FileTable, Held, Progress, Seen, WordsOf
 from epsworth.policy.ledger.ids import Count, Ids, check_id_column, count_ids
 from epsworth.policy.tables import Perturbation
 from epsworth.refusals import alone
@@ -39,10 +40,11 @@ class ParquetTable(FileTable):
 
     @alone()
     def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
-        """Read the batches once; the engine holds what it likes."""
+        """Read the batches once."""
         scan, schema = self._scanned()
         rows, digests = self._height(scan), []
-        first = 0
+        held: list[Held] = []
+        first = size = 0
         for frame in self._batches(scan, schema, rows, charged=False):
             with self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
@@ -50,12 +52,16 @@ class ParquetTable(FileTable):
                     ids = _ids(frame.get_column(self.person).alias("values"), self.person)
                     count_ids(count, ids, self.person, first)
                 digests.append(self.digest(encoded(frame)))
+                size += int(frame.estimated_size())
+            if size <= hold:
+                held.append(Held(frame, len(frame)))
             first += len(frame)
             if progress is not None:
                 progress(first / rows)
         if progress is not None:
             progress(1.0)
-        return Seen(self.digest(told_types(schema)), tuple(digests), rows, tuple(schema.names()))
+        names = tuple(schema.names())
+        return Seen(self.digest(told_types(schema)), tuple(digests), rows, names, held=tuple(held))
 
     @alone()
     def write(
@@ -111,11 +117,14 @@ class ParquetTable(FileTable):
 
         first = number = 0
         kept = self.perturbation.kept(schema.names())
-        for number, frame in enumerate(self._batches(scan, schema, seen.rows), start=1):
-            with self._withheld():
-                digest = self.digest(encoded(frame))
-            if number > len(seen.parts) or digest != seen.parts[number - 1]:
-                raise self.changed()
+        again = self._batches(scan, schema, seen.rows, start=sum(held.rows for held in seen.held))
+        for number, frame in enumerate(chain((held.read for held in seen.held), again), start=1):
+            if number > len(seen.held):
+                with self._withheld():
+                    digest = self.digest(encoded(frame))
+                if number > len(seen.parts) or digest != seen.parts[number - 1]:
+                    raise self.changed()
+            digest = seen.parts[number - 1]
             perturbation, rows = self.perturbation.drawing(words(number - 1, digest)), len(frame)
             with self._withheld():
                 if seen.kept is not None:
@@ -159,14 +168,14 @@ class ParquetTable(FileTable):
             return int(scan.select(pl.len()).collect().item())
 
     def _batches(
-        self, scan: pl.LazyFrame, schema: pl.Schema, rows: int, *, charged: bool = True
+        self, scan: pl.LazyFrame, schema: pl.Schema, rows: int, *, start: int = 0, charged: bool = True
     ) -> Iterator[pl.DataFrame]:
-        """Yield the rows in order, `ROWS` at a time."""
+        """Yield the rows from ``start`` on, in order, `ROWS` at a time."""
         window = ROWS * max(1, min(MOST, CELLS // (ROWS * len(schema))))
-        for start in range(0, rows, window):
+        for first in range(start, rows, window):
             with self._withheld():
-                frame = self._loosened(scan.slice(start, window).collect())
-            if len(frame) != min(window, rows - start):
+                frame = self._loosened(scan.slice(first, window).collect())
+            if len(frame) != min(window, rows - first):
                 raise self.changed(charged=charged)
             for at in range(0, len(frame), ROWS):
                 yield frame[at : at + ROWS]
