@@ -184,10 +184,10 @@ def _records(clock: Clock) -> Row:
     sampler = Sampler(units_of(X, np.zeros(n, dtype=np.intp)), 0.5, 0, True)
     members = np.unpackbits(sampler.packed(range(m)), axis=1, count=n).view(bool)
     events = Events.of(members, nearest_groups(X, sampler.units))
-    outputs, asked = members @ X / (n / 2), RecordPosterior(0.6, MI(1 / 4))
+    outputs, asked = members @ X / (n / 2), RecordPosterior(0.6, MI(1 / 2))
 
     def checked() -> object:
         return plan_for_records(outputs, events, asked, Shape(), np.random.default_rng(0))
 
     taken = seconds(checked)
-    return Row(f"a check of {n:,} records at 1/4 nat", "a minute", taken / 60, 1.0, f"{len(events) - n:,} groups, too")
+    return Row(f"a check of {n:,} records at 1/2 nat", "a minute", taken / 60, 1.0, f"{len(events) - n:,} groups, too")

@@ -242,7 +242,7 @@ class Check:
         left = self.open(moments)
         if len(left):
             worst = np.argsort(-moments[left % events], kind="stable")[:SUSPECTS]
-            if self._pilot(left[worst], -(-4 * ROWS // self.events.worlds), rng) is None:
+            if self._pilot(np.sort(left[worst]), -(-4 * ROWS // self.events.worlds), rng) is None:
                 return None
             if max(4096, 8 * self.events.worlds) < len(left) and self.events.worlds <= WIDEST:  # else attacked sooner
                 at = np.unique(left % events)
@@ -339,22 +339,21 @@ class Check:
     def _sums(self, claims: Indices, guess: Singles, ratios: Floats, of: Callable[[Floats, Any], Floats]) -> Floats:
         """Return the sums over releases of a function of what each release gains for each claim, given P.
 
-        ``guess``: shape ``(releases, claims)``.  ``of`` is given gains, and the positions of their claims.  Most
-        releases say nothing of who is in: all of these gain the same, and are counted.
+        ``claims`` rise; ``guess`` has shape ``(releases, claims)``; ``of`` is given gains, and the positions of their
+        claims.  Most releases say nothing of who is in: all of these gain the same, and are counted.
         """
-        sure = claims >= len(self.events)
-        sums, shared = np.empty(len(claims)), self._gains(claims[sure], np.zeros((1, 1)), ratios[sure])[0]
-        found = np.flatnonzero(~sure)
-        if len(found):
-            gains = self._gains(claims[found], guess[:, found].astype(np.float64), ratios[found])
-            sums[found] = of(gains, found).sum(axis=0)
-        found = np.flatnonzero(sure)
-        if len(found):
-            row, column = np.nonzero(guess[:, found] > self._certain(claims[found], ratios[found]))
-            at = found[column]
+        sums, cut = np.empty(len(claims)), int(np.searchsorted(claims, len(self.events)))
+        success, sure = slice(cut), slice(cut, None)
+        if cut:
+            gains = self._gains(claims[success], guess[:, success].astype(np.float64), ratios[success])
+            sums[success] = of(gains, success).sum(axis=0)
+        if width := len(claims) - cut:
+            certain = guess[:, sure] > self._certain(claims[sure], ratios[sure])
+            row, column = divmod(np.flatnonzero(certain), width)
+            at, shared = cut + column, self._gains(claims[sure], np.zeros(1), ratios[sure])
             told = self._gains(claims[at], guess[row, at].astype(np.float64), ratios[at])
-            more = np.bincount(column, of(told, at) - of(shared[column], at), len(found))
-            sums[found] = len(guess) * of(shared, found) + more
+            more = np.bincount(column, of(told, at) - of(shared[column], at), width)
+            sums[sure] = len(guess) * of(shared, sure) + more
         return sums
 
     def _certain(self, claims: Indices, ratios: Floats) -> Singles:
