@@ -64,7 +64,10 @@ def noises():
     yield "Optimum", noise.optimal_noise(2.0, confidence=0.95, sensitivity=1.0, delta=1e-5, lattice=1)
     yield "Grouped", noise.Grouped(20, 5, 2.0, 1.0)
     yield "Channel", noise.channel(noise.windows(5, 1), 2.0, 1.0)
-    yield "LatticeRelease", noise.release_of(LatticeNoise(np.array([0.1, 0.8, 0.1]), 0.5, 1, 1))
+    yield (
+        "LatticeRelease",
+        noise.release_of(LatticeNoise(masses=np.array([0.1, 0.8, 0.1]), step=0.5, shift=1, inside=1)),
+    )
 
 
 def exposures():

@@ -20,7 +20,7 @@ RESULTS = {
     "ranking": RANKED, "choice": RANKED[0], "grouped": noise.Grouped(20, 5, 2.0, 1.0),
     "channel": noise.channel(noise.windows(5, 1), 2.0, 1.0),
     "optimum": noise.optimal_noise(2.0, confidence=0.95, sensitivity=1.0, delta=1e-5, lattice=1),
-    "release": noise.release_of(LatticeNoise(np.array([0.1, 0.8, 0.1]), 0.5, 1, 1)),
+    "release": noise.release_of(LatticeNoise(masses=np.array([0.1, 0.8, 0.1]), step=0.5, shift=1, inside=1)),
 }  # fmt: skip
 
 

@@ -12,10 +12,9 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from epsworth import noise
-from epsworth.noise import allowed, program
+from epsworth.noise import allowed
 from epsworth.noise.composition import sampled_profile
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.local import _matrix, channel_loss
@@ -191,7 +190,7 @@ def tables(draws, seed):
         half = np.sort(rng.exponential(size=rng.integers(2, 40)) * 10.0 ** -rng.uniform(0, 30))[::-1]
         whole = np.concatenate([half[:0:-1], half])
         inside = 2 * int(rng.integers(0, half.size)) + 1
-        yield LatticeNoise(whole / whole.sum(), 1.0, int(rng.integers(1, 4)), inside), rng
+        yield LatticeNoise(masses=whole / whole.sum(), step=1.0, shift=int(rng.integers(1, 4)), inside=inside), rng
 
 
 @DRAWS
@@ -219,7 +218,7 @@ def test_a_point_whose_loss_is_rounded_down_still_counts():
     with mpmath.workdps(60):
         for _ in range(200):
             low = float(10 ** rng.uniform(-300, -200))
-            found = LatticeNoise(np.array([low, 0.3, 1.0, 0.3, low]), 1.0, 1, 1)
+            found = LatticeNoise(masses=np.array([low, 0.3, 1.0, 0.3, low]), step=1.0, shift=1, inside=1)
             epsilon = float(np.log(0.3) - np.log(low))
             truth = mpmath.mpf(0)
             for p, q in pairwise([of(m) for m in found.masses]):
@@ -255,29 +254,6 @@ def test_channels_keep_their_epsilon_exactly(draws):
             assert Fraction(found.confidence) <= min(sum(Fraction(float(row[j])) for j in w) for row, w in rows)
             free = _matrix(np.eye(4, dtype=bool), epsilon, 0.0)
             assert channel_loss(free) >= mpmath.log(of(free.max()) / of(free.min()))
-
-
-@DRAWS
-def test_a_dual_bound_is_never_below_its_exact_value(draws):
-    """Fractions repeat the repair: comparisons weigh no more than delta's multiplier allows, the total covers all.
-
-    Two more rows nearly cancel, so that columns are rounded by more than what is left of them.
-    """
-    rng = np.random.default_rng(8)
-    for _ in range(draws):
-        k, n = int(rng.integers(1, 5)), int(rng.integers(1, 6))
-        matrix = rng.uniform(-1, 1, (k + 4, n + k)) * 10.0 ** rng.uniform(-3, 0, (k + 4, n + k))
-        matrix[:k, n:], matrix[k, :n], matrix[k + 1 :, n:] = -np.eye(k), 0, 0
-        matrix[k, n:], matrix[k + 1, :n] = rng.uniform(0.1, 1, k), rng.uniform(0.1, 1, n)
-        matrix[k + 3] = -(1 + 1e-9) * matrix[k + 2]
-        gain = np.concatenate([rng.uniform(0, 1, n), np.zeros(k)])
-        bounds = np.concatenate([np.zeros(k), [0.01, 1.0, 0.0, 0.0]])
-        y = np.concatenate([rng.uniform(0, 1, k + 2), np.full(2, rng.uniform(0, 1e4))])
-        found = program._proved(csr_array(matrix), bounds, gain, y, k)
-        a, g, y = (np.vectorize(Fraction, otypes=[object])(v) for v in (matrix, gain, y))
-        y[:k] = [min(v, y[k] * w) for v, w in zip(y[:k], a[k, n:], strict=True)]
-        y[k + 1] += max(Fraction(0), *((g - y @ a)[:n] / a[k + 1, :n]))
-        assert Fraction(found) >= sum(Fraction(float(b)) * v for b, v in zip(bounds, y, strict=True))
 
 
 @DRAWS

@@ -211,7 +211,9 @@ def test_mass_beyond_a_table_counts_as_wholly_lost(epsilon):
     known = [Fraction(n, 40) for n in (2, 9, 14, 9, 2)]
     far = {-12: Fraction(1, 20), 12: Fraction(1, 20)}
     whole = {k - 2: mass for k, mass in enumerate(known)} | far
-    found = LatticeNoise(np.array([float(mass) for mass in known]), 1.0, 1, 3, lost=float(sum(far.values())))
+    found = LatticeNoise(
+        masses=np.array([float(mass) for mass in known]), step=1.0, shift=1, inside=3, lost=float(sum(far.values()))
+    )
     bound = Fraction(math.exp(epsilon))
     truth = sum(max(mass - bound * whole.get(k - 1, 0), 0) for k, mass in whole.items())
     assert truth <= Fraction(float(found.profile(epsilon)))
@@ -220,7 +222,7 @@ def test_mass_beyond_a_table_counts_as_wholly_lost(epsilon):
 
 @pytest.mark.parametrize("lost", [1e-17, 2.0**-54, 2.0**-53 - 2.0**-100, 0.1, 0.3, 1e-300])
 def test_confidence_is_never_rounded_up(lost):
-    found = LatticeNoise(np.array([1.0]), 1.0, 1, 1, lost=lost)
+    found = LatticeNoise(masses=np.array([1.0]), step=1.0, shift=1, inside=1, lost=lost)
     assert Fraction(found.confidence) <= 1 - Fraction(found.outside)
 
 

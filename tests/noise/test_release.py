@@ -77,7 +77,7 @@ def test_answers_are_rounded_to_the_lattice_first():
 
 def test_a_boosted_table_that_does_not_fall_is_checked_at_every_shift():
     masses = np.array([0.1, 0.05, 0.7, 0.05, 0.1])
-    release = noise.release_of(LatticeNoise(masses, 1.0, 2, 1))
+    release = noise.release_of(LatticeNoise(masses=masses, step=1.0, shift=2, inside=1))
     epsilon, w = 1.0, np.array(release.weights, dtype=object)
     worst = max(
         sum(max(a - exp_below(Fraction(1)) * b, 0) for a, b in zip([*w, *[0] * d], [*[0] * d, *w], strict=True))
@@ -114,7 +114,7 @@ def test_a_row_that_no_table_can_keep_is_not_released(delta):
 
 
 def test_a_sensitivity_of_more_steps_than_the_table_is_counted_fully():
-    release = noise.release_of(LatticeNoise(np.array([0.1, 0.8, 0.1]), 1.0, 7, 1))
+    release = noise.release_of(LatticeNoise(masses=np.array([0.1, 0.8, 0.1]), step=1.0, shift=7, inside=1))
     assert release.slack(exp_below(Fraction(3))) == 1
 
 

@@ -101,8 +101,6 @@ def _print(ranked: Ranking, quiet: bool) -> None:
     for choice in ranked:
         above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
-        if choice.name == "optimal":  # a name, not a promise
-            remark = "a linear program's" + ("" if choice is ranked[0] else "; others cost less")
         if choice is ranked.taken:
             remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(

@@ -5,7 +5,7 @@
 ``profiles``     exact hockey-stick and Renyi divergences of boosted kernels
 ``mechanism``    what every noise offers; boosted kernels
 ``staircase``, ``lattice``, ``clamped``   the other noises
-``program``      a noise by linear programming, and floors that nobody passes
+``program``      the best noise there is, and floors that nobody passes
 ``composition``  several releases
 ``tuning``       which kernel, which boost
 ``choice``, ``ranking``   a row, and the ranked list

@@ -79,7 +79,7 @@ class Choice(Result):
 
     def for_release(self) -> LatticeRelease:
         """Return this noise with integer weights, drawn with the operating system's randomness."""
-        if not isinstance(self.noise, LatticeNoise) or self.noise.cells:
+        if not isinstance(self.noise, LatticeNoise):
             raise ValueError(
                 f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "
                 "discrete one, or ask with lattice= the step of the true answers and take 'optimal'"

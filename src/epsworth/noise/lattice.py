@@ -1,13 +1,13 @@
 """Noise on an evenly spaced lattice, and noise with constant density on cells: exact sums instead of integrals.
 
-A table of masses on consecutive points (or cells).  Answers that differ by a whole number of steps shift the table,
-and delta(epsilon) is a sum over it.  For cells, a shift between whole steps gives a delta between those of the
-neighbouring whole ones (it is linear there), so whole steps are enough for real-valued answers too.
+A table of masses on consecutive points, or on cells.  Answers a sensitivity apart shift the table by whole places, and
+delta(epsilon) is a sum over it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.steps import Lattice, Steps
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.answers import finite, in_steps
@@ -37,48 +36,40 @@ MOST_POINTS = 1 << 17  # of a table: seconds, and a few megabytes
 MOST_INSIDE = 400  # preferred steps on either side, unless one sensitivity is one step: finer gains nothing
 
 
-@dataclass(frozen=True, eq=False)
-class LatticeNoise(NoiseMechanism):
-    """Symmetric noise from a table of masses.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableNoise(NoiseMechanism):
+    """Symmetric noise from a table of masses, on points or cells, that a sensitivity moves by a whole number of places.
 
     Attributes
     ----------
     masses : ndarray, shape ``(n,)``
-        On points ``(i - (n - 1)/2) step``, or on cells of that width around them: those of the law, or larger by what
-        is beyond the table.  What their sum lacks of one, by rounding, is counted.
-    step : float
-        Distance of neighbours.
+        Those of the law, or larger by what is beyond the table.  What their sum lacks of one, by rounding, is counted.
     shift : int
-        The sensitivity in steps.
+        The sensitivity in places.
     inside : int
         How many points or cells, from the middle out, are preferred.
-    cells : bool
-        Whether a mass is spread evenly over a cell; points then need not be multiples of the step.
     pure : float
         The pure epsilon, infinite if there is none.
     lost : float
         Mass beyond the table, at most.
-    rounding : float
-        How far the true answer may be from the lattice point that it is rounded to first.
     """
 
     masses: Floats
-    step: float
     shift: int
     inside: int
-    cells: bool = False
     pure: float = np.inf
     lost: float = 0.0
-    rounding: float = 0.0
+
+    @property
+    def _shifts(self) -> Iterable[int]:
+        """The moves of the table that have to be compared."""
+        return [self.shift]
 
     @cached_property
     def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
         """Return losses, rounded up, in descending order with cumulated masses under both answers, per shift needed."""
-        half = self.masses[: self.masses.size // 2 + 1]
-        unimodal = bool((np.diff(half) >= 0).all())
-        shifts = [self.shift] if unimodal else range(1, self.shift + 1)
         tables = []
-        for shift in shifts:
+        for shift in self._shifts:
             first, second = self.masses, np.zeros_like(self.masses)
             second[shift:] = self.masses[: self.masses.size - shift]
             first, second = first[first > 0], second[first > 0]
@@ -94,7 +85,7 @@ class LatticeNoise(NoiseMechanism):
         return float(LOSS * np.abs(np.log(self.masses[self.masses > 0])).max())
 
     def profile(self, epsilon: ArrayLike) -> Floats:
-        """Return the largest delta of all shifts up to the sensitivity; one is enough where masses fall outwards.
+        """Return the largest delta of all shifts up to the sensitivity; one is enough where densities fall outwards.
 
         Never rounded down: all points that lose more are summed, and some that gain, by e^(2 blur) at most.  Sums of n
         masses err by n roundings each, and so does their total of one; e^epsilon by 8, and ten are products and sums.
@@ -122,24 +113,68 @@ class LatticeNoise(NoiseMechanism):
         beyond = self.masses[:cut].sum() + self.masses[self.masses.size - cut :].sum() + self.lost
         return min(up(float(beyond), ulps=2 * HALVES + 2), 1.0)
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LatticeNoise(TableNoise):
+    """Noise on points ``(i - (n - 1)/2) step``.
+
+    Attributes
+    ----------
+    step : float
+        Distance of neighbours.
+    rounding : float
+        How far the true answer may be from the lattice point that it is rounded to first.
+    """
+
+    step: float
+    rounding: float = 0.0
+
+    @property
+    def _shifts(self) -> Iterable[int]:
+        """All moves up to the sensitivity, unless masses fall outwards."""
+        half = self.masses[: self.masses.size // 2 + 1]
+        return [self.shift] if bool((np.diff(half) >= 0).all()) else range(1, self.shift + 1)
+
     @property
     def rmse(self) -> float:
         """Root of the mean squared error, for answers as far from the lattice as they can be."""
-        return float(np.sqrt(self._mean_square + self.rounding**2))
-
-    @property
-    def _mean_square(self) -> float:
         points = np.arange(self.masses.size) - (self.masses.size - 1) / 2
-        spread = 1 / 12 if self.cells else 0.0
-        return float(np.dot(self.masses, points**2 + spread) * self.step**2)
+        return float(np.sqrt(np.dot(self.masses, points**2) * self.step**2 + self.rounding**2))
 
-    def law(self, answer: ArrayLike = 0.0) -> Law:
+    def law(self, answer: ArrayLike = 0.0) -> Lattice:
         """Return the law around the answer, which a lattice rounds first: its fraction would tell answers apart."""
         masses = tuple((self.masses / self.masses.sum()).tolist())
-        if not self.cells:
-            return Lattice(as_floats(in_steps(answer, self.step) * self.step), self.step, masses)
-        edges = (np.arange(self.masses.size + 1) - self.masses.size / 2) * self.step
-        return Steps(finite(answer), tuple(edges.tolist()), masses)
+        return Lattice(as_floats(in_steps(answer, self.step) * self.step), self.step, masses)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellNoise(TableNoise):
+    """Noise of constant density on cells, which falls outwards; answers less than a sensitivity apart lose less.
+
+    Attributes
+    ----------
+    ends : ndarray
+        Where cells end, outwards from zero; there is one mass for every two neighbours of them and their mirror images,
+        and of zero, where two cells meet in it.
+    """
+
+    ends: Floats
+
+    @cached_property
+    def edges(self) -> Floats:
+        """Where cells begin and end, on the whole line."""
+        middle = [0.0] if self.masses.size % 2 == 0 else []
+        return np.concatenate([-self.ends[::-1], middle, self.ends])
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error."""
+        low, high = self.edges[:-1], self.edges[1:]
+        return float(np.sqrt(np.dot(self.masses, low**2 + low * high + high**2) / 3))
+
+    def law(self, answer: ArrayLike = 0.0) -> Steps:
+        """Return the law around the answer."""
+        return Steps(finite(answer), tuple(self.edges.tolist()), tuple((self.masses / self.masses.sum()).tolist()))
 
 
 @dataclass(frozen=True)
@@ -219,8 +254,8 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
         # reached between a preferred point and one that is not, as far apart as answers; ten roundings
         pure = up(float(grid.shift / reach + np.log(boost)), ulps=10)
     return LatticeNoise(
-        weighted / total, grid.step, grid.shift, grid.inside, pure=pure,
-        lost=up(lost), rounding=grid.rounding,
+        masses=weighted / total, shift=grid.shift, inside=grid.inside, pure=pure, lost=up(lost), step=grid.step,
+        rounding=grid.rounding,
     )  # fmt: skip
 
 

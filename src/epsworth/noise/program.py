@@ -1,17 +1,19 @@
-"""A noise by linear programming, and floors: epsilons below which no noise of a kind goes.
+"""The noise that needs the least epsilon for one release within an absolute error, and the proof that none needs less.
 
-The noise is the solution on one grid, masses on a lattice or on cells of a step density, as well as doubles solve it:
-often the cheapest there is, but not always.  Where the cells do not fit theta, or delta or what may fail are small,
-other noises have a smaller epsilon.  The floors hold whatever the solver did.
+Nothing is discretised.  By symmetry and convexity the best law is symmetric.  Only outputs a sensitivity D apart are
+compared, so that the line falls into the classes x + D Z, of which each holds either n or n + 1 points within theta;
+laws may be averaged over the points between two neighbours of {+-theta + k D}, which keeps all that matters: masses
+within, falling densities, and what is lost (a convex function).  The best density is therefore constant on these cells,
+of two widths in turn, and found by a linear program of a few variables for each sensitivity within theta.  On a lattice
+of which D is a whole number of steps the same holds for theta half-way between two points: each cell holds a whole
+number of them.
 
-By symmetry and convexity the best law is symmetric, so there is one variable p_a per distance a.  For a fixed epsilon
-(E = e^epsilon) the program maximises the mass inside:
+With E = e^epsilon, cells h = 0, 1, .. outwards, P of them in a period, of levels k, each P cells long, and densities
+y_h E^-k, the program minimises the mass outside:
 
-    p_a - E p_(a+m) <= s_a   (outputs on the far side: p_a against the answer m steps away),   sum s <= delta.
+    y_h - y_(h+P) <= r_h u_h,   sum u <= 1,   r_h = delta E^k / w_h,
 
-Beyond the window only the total t of every residue class modulo m matters: p_a0 - (E - 1) t <= s, met by geometric
-tails.  Without the constraint that masses fall outwards this is a relaxation of every additive law: its dual bounds
-them all.  With it, the shift by m steps is the worst one (see `regions.Absolute`), and the solution is a mechanism.
+w_h being a cell's width; beyond the window only the total of every class of cells matters, and geometric tails meet it.
 """
 
 from __future__ import annotations
@@ -19,35 +21,33 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
-from epsworth.arrays import Floats
+from epsworth.arrays import Floats, Indices
 from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share
-from epsworth.noise.lattice import HALVES, LOSS, LatticeNoise, Spacing, spacing
-from epsworth.noise.mechanism import TooLarge
+from epsworth.noise.lattice import HALVES, LOSS, MOST_POINTS, CellNoise, LatticeNoise, spacing
+from epsworth.noise.mechanism import NoiseMechanism, TooLarge
 from epsworth.noise.profiles import MARGIN
 from epsworth.noise.staircase import best_staircase
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, show_down, show_up, up
 
-WINDOW = 130  # classes of distance in the program, at most: 260 points on the line
-FINEST = 25  # cells per sensitivity
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-# Relative distances below the program's epsilon at which a proof is tried; without falling densities only the first.
-GAPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.8, 0.9, 0.97)
-# Relative rounding of a column of the program, u = 2^-53.  A coefficient is an exponential or the quotient of two, each
-# off by 8 u and by its argument's rounding, 745 u at most (it underflows beyond); a column has eight at most, whose
-# products and sum are rounded, too: below 2000 u.
+Solver = tuple[str, dict[str, float]]
+SOLVERS: list[Solver] = [("highs", PRECISE), ("highs-ipm", PRECISE), ("highs", {})]  # the next where one gives up
+LEAST = 1e-3  # of a law's epsilon: below it, tails are very long
+SMALLEST = 1e-9  # an epsilon below it is not searched for
+MOST_PERIODS = 1000  # sensitivities within theta; beyond, the program takes more than seconds
+GAPS = 10.0 ** np.arange(-10.0, 0, 0.5)  # relative distances below the program's epsilon at which a floor is tried
+GIVEN = 10.0 ** np.arange(-14.0, -1)  # relative: by how much the multiplier of the total gives way
+LOST = 1e-8  # of delta, or of what may fail: mass of the tails that is not laid out
+# Relative rounding of a term of a column, u = 2^-53: an exponential or a quotient of two, each off by 8 u and by its
+# argument's rounding, 745 u at most (it underflows beyond); with a product and a sum, below 2000 u.
 COLUMN = 2.0**-42
-NEAR = 6
-REFINE = 5
-TAIL = 1e-19
-LEAST = 1e-3  # an epsilon below it is not searched for: tails would be very long
-MOST_CLASSES = 500  # distances in the program; beyond, it takes more than seconds
 
 
 class ProgramError(TooLarge):
@@ -56,19 +56,19 @@ class ProgramError(TooLarge):
 
 @dataclass(frozen=True, eq=False)
 class Optimum(Result):
-    """The noise that a linear program found, and floors that no noise passes.
+    """The best noise for one release, and floors that no noise passes.
 
     Attributes
     ----------
-    noise : LatticeNoise
-        The program's law on its grid; its own exact profile says at which epsilon.  Others may need less.
+    noise : NoiseMechanism
+        The law; its own exact profile says at which epsilon.
     floor : float
         Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
         meets the constraint with this delta, has an epsilon of at least this.  All noises that `cheapest` compares are
         of that kind.  0 where nothing was proved.
     floor_any : float
-        The same for any additive noise with a density; often equal, but zero where theta is far below the
-        sensitivity, since only answers exactly one sensitivity apart are compared.
+        The same for any additive noise; often equal, but zero where theta is far below the sensitivity, since only
+        answers exactly one sensitivity apart are compared.
     delta : float
         What was asked for.
 
@@ -80,13 +80,13 @@ class Optimum(Result):
     (0.883, 0.883)
     """
 
-    noise: LatticeNoise
+    noise: NoiseMechanism
     floor: float
     floor_any: float
     delta: float = 0.0
 
     def __str__(self) -> str:
-        """Say what the program's noise costs, and where the floor is."""
+        """Say what the noise costs, and where the floor is."""
         words = f"epsilon {show_up(self.noise.epsilon(self.delta))} with delta {show_up(self.delta)}"
         return f"{words}; no noise whose density falls outwards costs less than {show_down(self.floor)}"
 
@@ -99,47 +99,22 @@ class Optimum(Result):
         }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """Sizes of a program: window, shift, preferred classes, and whether the classes are cells."""
-
-    window: int
-    shift: int
-    inside: int
-    cells: bool
-
-    @property
-    def multiplicity(self) -> Floats:
-        """How many points of the line have each distance."""
-        counts = np.full(self.window, 2.0)
-        counts[0] = 2.0 if self.cells else 1.0
-        return counts
-
-    def comparisons(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return distances (a, b) of an output from both answers, a < b: those where the first is likelier."""
-        far = np.arange(self.window - self.shift)
-        near = np.arange(0 if self.cells else 1, self.shift)  # outputs between the two answers
-        back = self.shift - near - (1 if self.cells else 0)
-        near, back = near[near < back], back[near < back]
-        return np.concatenate([far, near]), np.concatenate([far + self.shift, back])
-
-
 def optimal_noise(
     theta: float, *, confidence: Confidence, sensitivity: float, delta: float, lattice: float | None = None
 ) -> Optimum:
-    """Return the noise that linear programming finds to stay within ``theta`` with this confidence, and floors.
+    """Return the noise of least epsilon that stays within ``theta`` with this confidence, and floors.
 
-    The program has one grid and is solved in double precision: other noises can need less epsilon than its law, most of
-    all for confidences above about 1 - 1e-6 and for theta that the grid does not fit.  Both numbers are right whatever
-    the solver did, epsilon from the table and floor from the dual.
+    The program is solved in double precision; both numbers are right whatever the solver did, epsilon from the law's
+    table and floor from the dual.  They differ by some 1e-8 of epsilon.
 
     Parameters
     ----------
     theta, confidence, sensitivity, delta : float
         The question, see `cheapest`; ``delta`` may be zero.
     lattice : float, optional
-        Step of the lattice that true answers lie on (1 for counts): noise lives on it.  By default answers are real
-        numbers, and the noise has a step density.
+        Step of the lattice that true answers lie on (1 for counts): noise lives on it, unless theta reaches farther
+        than half a step beyond its last point, where a step density is better.  By default answers are real numbers,
+        and the noise has a step density.
 
     Raises
     ------
@@ -150,184 +125,268 @@ def optimal_noise(
     --------
     >>> from epsworth.noise import optimal_noise
     >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
-    >>> round(best.floor, 3) <= 2.944439 <= round(best.noise.pure_epsilon, 3) + 1e-3  # the staircase mechanism
-    True
+    >>> round(best.floor, 6), round(best.noise.pure_epsilon, 6)  # the staircase mechanism: ln 19
+    (2.944438, 2.944439)
     """
     theta, sensitivity = length(theta, "theta"), length(sensitivity, "sensitivity")
     allowed, delta = failure(confidence), share(delta, "delta", zero=True)
-    widest = max(theta, 2 * sensitivity) / (sensitivity if lattice is None else length(lattice, "lattice"))
-    if max(widest, sensitivity / theta) > MOST_CLASSES:
-        _refuse(theta, sensitivity, max(widest, sensitivity / theta))
-    grid = spacing(theta, sensitivity, lattice) if lattice is not None else _cells(theta, sensitivity)
-    cells = lattice is None
-    unit = in_decimals(sensitivity) / grid.shift if lattice is None else in_decimals(lattice)
-    ratio = in_decimals(theta) / unit
-    # A density within theta, rounded to the lattice, stays nearer than theta + 1/2: so many distances hold it.
-    generous = math.ceil(ratio) if cells else max(math.ceil(ratio - Fraction(1, 2)), math.floor(ratio)) + 1
-    exact = grid.inside // 2 if cells else grid.inside // 2 + 1
-    window = exact + 2 * grid.shift
-    if window > MOST_CLASSES:
-        _refuse(theta, sensitivity, window)
-    shape = _Shape(window, grid.shift, exact, cells)
-    start = best_staircase(theta, allowed, sensitivity).loss
-    epsilon = _least_epsilon(shape, allowed, delta, start)
-    noise = _law(shape, grid, epsilon, allowed, delta)
-    relaxed = _Shape(generous + 2 * grid.shift, grid.shift, generous, cells)
-    floors = [_floor(relaxed, epsilon, down(1 - allowed), delta, unimodal=unimodal) for unimodal in (True, False)]
+    step = None if lattice is None else length(lattice, "lattice")
+    within, points = in_decimals(theta) / in_decimals(sensitivity), None
+    if step is not None:
+        grid = spacing(theta, sensitivity, step)
+        if within <= Fraction(grid.inside, 2 * grid.shift):
+            within, points = Fraction(grid.inside, 2 * grid.shift), grid.shift
+    if within > MOST_PERIODS:
+        raise ProgramError(
+            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {float(within):.6g} periods, more than "
+            f"{MOST_PERIODS}; take another mechanism"
+        )
+    cells = Cells.of(within)
+    start = best_staircase(theta if points is None else float(within) * sensitivity, allowed, sensitivity).loss
+    epsilon = _least_epsilon(cells, allowed, delta, start)
+    half = _half_line(cells, max(epsilon, LEAST), allowed, delta)
+    if points is None:
+        noise: NoiseMechanism = _cell_noise(cells, half, sensitivity)
+    else:
+        assert step is not None
+        noise = _lattice_noise(cells, half, points, step)
+    floors = [_floor(cells, epsilon, allowed, delta, falling=falling) for falling in (True, False)]
     return Optimum(noise, floors[0], floors[1], delta)
 
 
-def _refuse(theta: float, sensitivity: float, window: float) -> None:
-    raise ProgramError(
-        f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {window:.6g} cells or points on either "
-        f"side, more than {MOST_CLASSES}; take another mechanism, or a coarser lattice"
-    )
+class Cells(NamedTuple):
+    """Where densities may change: widths of a period's cells, in sensitivities, and how many are within theta.
+
+    The first cell lies around zero where its width is that of ``odd``; else two of them meet there.
+    """
+
+    widths: tuple[Fraction, ...]
+    odd: bool
+    inside: int  # cells of the half-line
+
+    @classmethod
+    def of(cls, within: Fraction) -> Cells:
+        """Return the cells for theta in sensitivities."""
+        periods, rest = divmod(within, 1)
+        near = min(rest, 1 - rest)
+        widths = [width for width in (2 * near, 1 - 2 * near) if width]
+        inside = len(widths) * int(periods)
+        if rest:
+            inside += 1 if rest <= Fraction(1, 2) else 2
+        return cls(tuple(widths), bool(near), inside)
+
+    @property
+    def period(self) -> int:
+        """How many cells a period has."""
+        return len(self.widths)
+
+    def sizes(self, count: int) -> tuple[Indices, Floats, Floats]:
+        """Return of so many cells their levels, widths, and widths on both sides of zero.
+
+        Densities fall by some e^-epsilon from one level to the next; the first cell outside begins one.
+        """
+        h = np.arange(count)
+        width = np.array([float(width) for width in self.widths])[h % self.period]
+        both = 2 * width
+        if self.odd:
+            both[0] = width[0]
+        return (h + -self.inside % self.period) // self.period, width, both
 
 
-def _cells(theta: float, sensitivity: float) -> Spacing:
-    """Choose cells of which theta holds a whole number, or nearly."""
-    finest = int(np.clip(WINDOW / (theta / sensitivity + 2), 1, FINEST))
-    shifts = np.arange(max(finest, int(np.ceil(sensitivity / theta))), 0, -1)
-    ratio = in_decimals(theta) / in_decimals(sensitivity)
-    inside = np.array([math.floor(ratio * int(shift)) for shift in shifts])
-    best = int(np.argmax(np.round(inside / shifts, 12)))
-    return Spacing(float(sensitivity / shifts[best]), int(shifts[best]), 2 * int(inside[best]))
+class Solution(NamedTuple):
+    """What the program found: the least mass outside over what may fail, a proven bound below it, and densities y."""
+
+    outside: float
+    proved: float
+    scaled: Floats
 
 
-def _least_epsilon(shape: _Shape, failing: float, delta: float, start: float) -> float:
-    """Return the epsilon at which the largest mass inside leaves so much failing."""
+class Order(NamedTuple):
+    """That density ``later`` is at most density ``first``: y_later ratio <= y_first."""
+
+    first: Indices
+    later: Indices
+    ratio: Floats
+
+    @classmethod
+    def of(cls, k: Indices, rows: int, epsilon: float, *, laid: bool) -> Order:
+        """Return the order of all cells; that of classes beyond the window among themselves, unless they are laid."""
+        first = np.arange(k.size - 1)
+        if not laid:  # a class's total says nothing of its first cell
+            first = first[first != rows - 1]
+        later, steps = first + 1, k[first + 1] - k[first]
+        if laid and k.size - rows > 1:  # the second cells of the tails
+            first, later = np.append(first, k.size - 1), np.append(later, rows)
+            steps = np.append(steps, k[rows] + 1 - k[-1])
+        return cls(first, later, np.exp(-epsilon * steps))
+
+
+def _solve(
+    cells: Cells, epsilon: float, failing: float, delta: float, *, falling: bool = True, laid: bool = False
+) -> Solution:
+    """Minimise the mass outside; ``falling``: over densities that fall; ``laid``: in tails that are geometric, too.
+
+    Variables are y of the window, and of what stands for each class beyond it, and u, scaled to lie around one.
+    """
+    rows = cells.inside + cells.period  # comparisons: of all cells within, and of one period outside
+    n = rows + cells.period
+    k, width, both = cells.sizes(n)
+    weight = both * np.exp(-epsilon * k)
+    weight[rows:] /= -math.expm1(-epsilon)  # a geometric tail
+    cost = np.where(np.arange(n) < cells.inside, 0.0, weight / failing)
+    with np.errstate(over="ignore"):
+        slack = np.minimum(delta * np.exp(epsilon * k[:rows]) / width[:rows], 1e300)
+    scale = np.minimum(1.0, 1 / np.maximum(slack, 1e-300))
+    order = Order.of(k, rows, epsilon, laid=laid) if falling else Order(np.arange(0), np.arange(0), np.zeros(0))
+    h, at = np.arange(rows), rows + 1 + np.arange(order.first.size)
+    entries = [
+        (h, h, np.ones(rows)), (h, h + cells.period, -np.ones(rows)), (h, n + h, -slack * scale),
+        (np.full(rows, rows), n + h, scale),
+        (at, order.later, order.ratio), (at, order.first, -np.ones(at.size)),
+    ]  # fmt: skip
+    row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+    matrix = csr_array(coo_array((value, (row, column)), shape=(rows + 1 + at.size, n + rows)))
+    bounds = np.zeros(matrix.shape[0])
+    bounds[rows] = 1.0
+    padded = np.zeros((2, n + rows))
+    padded[:, :n] = weight, cost
+    for method, options in SOLVERS:
+        found = linprog(  # type: ignore[call-overload]
+            padded[1], A_ub=matrix, b_ub=bounds, A_eq=padded[:1], b_eq=[1.0], method=method, options=options
+        )
+        if found.x is not None:
+            break
+    else:
+        raise ProgramError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
+    held = np.maximum(-found.ineqlin.marginals[rows + 1 :], 0.0)
+    proved = _proved(cells.period, weight, cost, slack, order, held, float(found.eqlin.marginals[0]))
+    return Solution(float(found.fun), proved, np.maximum(found.x[:n], 0.0))
+
+
+def _proved(
+    period: int, weight: Floats, cost: Floats, slack: Floats, order: Order, held: Floats, total: float
+) -> float:
+    """Return a lower bound on the objective that holds whatever the solver did: weak duality, repaired.
+
+    The multipliers of comparisons are worked out anew from the centre outwards, no smaller than each cell's column asks
+    for, its rounding included; delta's covers them.  That of the total, and those of the order (``held``), give way
+    until the columns of the tails hold.
+    """
+    n, push, size = len(weight), np.zeros(len(weight)), np.zeros(len(weight))
+    np.add.at(push, order.first, held)
+    np.add.at(push, order.later, -held * order.ratio)
+    np.add.at(size, order.first, held)
+    np.add.at(size, order.later, held * order.ratio)
+    for gap, give in ((0.0, 0.0), *((size, part) for size in GIVEN for part in (0.0, size / 4))):
+        share, kept, asked = total * (1 - gap), 1 - give, np.zeros(n)
+        for at in range(n):
+            before = asked[at - period] if at >= period else 0.0
+            terms = before + share * weight[at] + cost[at] + kept * size[at]
+            asked[at] = max(0.0, before + share * weight[at] - cost[at] + kept * push[at] + COLUMN * terms)
+        if not asked[len(slack) :].any():
+            most = float((asked[: len(slack)] * slack).max()) * (1 + COLUMN)
+            return float(down(share - up(most), ulps=2))
+    return 0.0
+
+
+def _least_epsilon(cells: Cells, failing: float, delta: float, start: float) -> float:
+    """Return the epsilon at which the least mass outside is what may fail."""
 
     def excess(epsilon: float) -> float:
-        return float(np.log(max(1 - _solve(shape, epsilon, delta, unimodal=True)[0], 1e-300) / failing))
+        return math.log(max(_solve(cells, epsilon, failing, delta, laid=True).outside, 1e-300))
 
-    high = 1.02 * start
+    high = start * (1 + 1e-6)
     while excess(high) > 0:
         high *= 1.5
     low = high / 2
-    while low > LEAST and excess(low) <= 0:
+    while low > SMALLEST and excess(low) <= 0:
         high, low = low, low / 4
-    return float(brentq(excess, low, high, xtol=1e-9 * high, rtol=1e-9)) if low > LEAST else max(high, LEAST)
+    return float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-12)) if low > SMALLEST else SMALLEST
 
 
-def _solve(shape: _Shape, epsilon: float, delta: float, *, unimodal: bool) -> tuple[float, Floats, Floats, float]:
-    """Return the largest mass inside, the masses p, the tails t, and a bound on that mass proved by the dual.
-
-    Variables are p_a E^(a // m), t likewise, and s in the same scale: then all comparisons have coefficients 1.
-    """
-    n, m = shape.window, shape.shift
-    first, second = shape.comparisons()
-    scale = np.exp(-epsilon * (np.arange(n) // m))
-    tail_scale = scale[n - m :] / np.expm1(epsilon)
-    k, rows = first.size, np.arange(first.size)
-    step = scale[first]  # every comparison is divided by its first mass's scale
-    ratio = np.exp(epsilon) * scale[second] / step
-    last = k + np.arange(m)
-    entries = [
-        (rows, first, np.ones(k)), (rows, second, -ratio), (rows, n + m + rows, -np.ones(k)),
-        (last, n - m + np.arange(m), np.ones(m)), (last, n + np.arange(m), -np.ones(m)),
-        (last, n + m + last, -np.ones(m)),
-        (np.full(k + m, k + m), n + m + np.arange(k + m), np.concatenate([step, scale[n - m :]])),
-        (np.full(n, k + m + 1), np.arange(n), shape.multiplicity * scale),
-        (np.full(m, k + m + 1), n + np.arange(m), 2 * tail_scale),
-    ]  # fmt: skip
-    bounds = np.concatenate([np.zeros(k + m), [delta, 1.0]])
-    matrix = _matrix(entries, (k + m + 2, n + m + k + m))
-    gain = np.zeros(matrix.shape[1])
-    gain[: shape.inside] = (shape.multiplicity * scale)[: shape.inside]
-    full, limits = matrix, bounds
-    if unimodal:
-        falling = _falling(shape, epsilon, scale, matrix.shape[1])
-        full = csr_array(_stack(matrix, falling))
-        limits = np.concatenate([bounds, np.zeros(falling.shape[0])])
-    found = linprog(-gain, A_ub=full, b_ub=limits, method="highs", options=PRECISE)  # type: ignore[call-overload]
-    if found.x is None:
-        raise ProgramError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
-    proved = _proved(full, limits, gain, -found.ineqlin.marginals, k + m)
-    masses = np.maximum(found.x[:n], 0.0) * scale
-    return -float(found.fun), masses, np.maximum(found.x[n : n + m], 0.0) * tail_scale, proved
+def _floor(cells: Cells, epsilon: float, failing: float, delta: float, *, falling: bool) -> float:
+    """Return the largest epsilon tried at which the dual proves that too much lies outside of every law; 0 if none."""
+    for gap in GAPS:
+        if _solve(cells, epsilon * (1 - gap), failing, delta, falling=falling).proved > 1:
+            return float(epsilon * (1 - gap))
+    return 0.0
 
 
-def _proved(matrix: csr_array, bounds: Floats, gain: Floats, multipliers: Floats, comparisons: int) -> float:
-    """Return a bound on the mass inside that holds whatever the solver did: weak duality, repaired.
+class HalfLine(NamedTuple):
+    """A law's densities outwards, cell by cell, with their widths on both sides of zero, and the mass beyond them."""
 
-    Slacks: no comparison may weigh more than delta's multiplier allows.  Masses and tails: raise the multiplier of the
-    total until every column is covered, its rounding included.
-    """
-    y = np.maximum(multipliers, 0.0)
-    share = matrix[comparisons, :].toarray().ravel()[-comparisons:]
-    y[:comparisons] = np.minimum(y[:comparisons], y[comparisons] * share)
-    variables = matrix.shape[1] - comparisons
-    lack = gain - y @ matrix + COLUMN * (gain + y @ abs(matrix))
-    weight = matrix[comparisons + 1, :].toarray().ravel()[:variables]
-    y[comparisons + 1] += max(0.0, up(float((lack[:variables] / weight).max()), ulps=3))
-    return up(float(bounds @ y), ulps=y.size + 1)  # of the sum, and one of delta's multiplier times a share
+    density: Floats
+    both: Floats
+    lost: float
 
 
-def _falling(shape: _Shape, epsilon: float, scale: Floats, columns: int) -> csr_array:
-    """Return the rows of p_(a+1) - p_a <= 0 through the first period of the tails, and to the second."""
-    n, m = shape.window, shape.shift
-    shrink = -np.expm1(-epsilon)  # the first mass of a tail of total t is t (1 - 1/E)
-    weight = np.concatenate([scale, np.full(m, shrink) * scale[n - m :] / np.expm1(epsilon)])
-    a = np.arange(n + m - 1)
-    ratio = weight[1:] / weight[:-1]
-    row = np.array([a.size])
-    entries = [
-        (a, a + 1, ratio), (a, a, -np.ones(a.size)),
-        (row, np.array([n]), np.exp([-epsilon])), (row, np.array([n + m - 1]), -np.ones(1)),
-    ]  # fmt: skip
-    return _matrix(entries, (n + m, columns))
-
-
-def _matrix(entries: list[tuple[np.ndarray, np.ndarray, Floats]], shape: tuple[int, int]) -> csr_array:
-    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
-    return csr_array(coo_array((values, (rows, columns)), shape=shape))
-
-
-def _stack(above: csr_array, below: csr_array) -> csr_array:
-    from scipy.sparse import vstack
-
-    return csr_array(vstack([above, below]))
-
-
-def _law(shape: _Shape, grid: Spacing, epsilon: float, failing: float, delta: float) -> LatticeNoise:
-    """Build the mechanism: masses made to fall outwards, tails laid out, the constraint met with room to spare."""
-    _, masses, tails, _ = _solve(shape, epsilon, delta, unimodal=True)
-    periods = int(np.ceil(-np.log(TAIL) / epsilon)) + 1
-    decay = np.exp(-epsilon * np.arange(periods))[:, np.newaxis] * -np.expm1(-epsilon)
-    half = np.minimum.accumulate(np.concatenate([masses, (decay * tails).ravel()]))
-    whole = np.concatenate([half[::-1], half if shape.cells else half[1:]])
-    inside = 2 * shape.inside - (0 if shape.cells else 1)
-    cut = (whole.size - inside) // 2
-    within = np.zeros(whole.size, dtype=bool)
-    within[cut : whole.size - cut] = True
-    lost = up(2 * float(tails.sum()) * TAIL / float(whole.sum()), ulps=HALVES)  # on both sides
-    whole /= whole.sum()
-    out, allowed = float(whole[~within].sum()), failing * (1 - MARGIN) - lost
-    if allowed <= 0:
-        raise ProgramError(f"the tails of the program's law weigh more than the {failing:g} that may fail")
+def _half_line(cells: Cells, epsilon: float, failing: float, delta: float) -> HalfLine:
+    """Lay out a law: densities made to fall, tails, and the constraint met with room to spare."""
+    y = _solve(cells, epsilon, failing, delta, laid=True).scaled
+    beyond = y[-cells.period :]
+    periods = math.ceil(math.log(2 / LOST * max(1.0, failing / delta if delta else 1.0)) / epsilon) + 1
+    count = len(y) + periods * cells.period
+    if 2 * count > MOST_POINTS:
+        raise ProgramError(
+            f"the best noise, of epsilon {epsilon:.3g}, has tails of {count} cells, more than {MOST_POINTS // 2}; "
+            "take 'laplace', which it hardly differs from"
+        )
+    k, _, both = cells.sizes(count)
+    density = np.concatenate([y, np.tile(beyond, periods)]) * np.exp(-epsilon * k)
+    density = np.minimum.accumulate(density)
+    mass = density * both
+    lost = up(float(mass[-cells.period :].sum()) / math.expm1(epsilon), ulps=HALVES)  # of what follows, geometrically
+    total = float(mass.sum())
+    density, mass, lost = density / total, mass / total, up(lost / total, ulps=HALVES)
+    out, allowed = float(mass[cells.inside :].sum()), failing * (1 - MARGIN) - lost
     if out > allowed:
-        whole = np.where(within, whole * ((1 - allowed) / whole[within].sum()), whole * (allowed / out))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses = np.abs(np.log(whole[grid.shift :]) - np.log(whole[: -grid.shift]))
-    # tails beyond go on at the same ratio; losses are differences of logarithms
-    pure = up(float(losses.max() + LOSS * np.abs(np.log(whole)).max())) if whole.min() > 0 else np.inf
-    return LatticeNoise(whole, grid.step, grid.shift, inside, cells=shape.cells, pure=pure, lost=lost)
+        density[: cells.inside] *= (1 - allowed) / float(mass[: cells.inside].sum())
+        density[cells.inside :] *= allowed / out
+    return HalfLine(density, both, lost)
 
 
-def _floor(shape: _Shape, epsilon: float, needed: float, delta: float, *, unimodal: bool) -> float:
-    """Return the largest epsilon found at which the dual proves that no law holds enough mass inside; 0 if none."""
+def _whole(cells: Cells, half: HalfLine) -> tuple[Floats, Floats]:
+    """Return densities and widths of all cells of the line."""
+    width = half.both / 2
+    if not cells.odd:
+        return np.concatenate([half.density[::-1], half.density]), np.concatenate([width[::-1], width])
+    density, width = half.density[1:], width[1:]
+    return (
+        np.concatenate([density[::-1], half.density]),
+        np.concatenate([width[::-1], half.both[:1], width]),
+    )
 
-    def proved(gap: float) -> bool:
-        return _solve(shape, epsilon * (1 - gap), delta, unimodal=unimodal)[3] < needed
 
-    tried = 0.0
-    for works in GAPS if unimodal else GAPS[:NEAR]:
-        if proved(works):
-            break
-        tried = works
-    else:
-        return 0.0
-    for _ in range(REFINE if tried else 0):
-        middle = math.sqrt(works * tried)
-        works, tried = (middle, tried) if proved(middle) else (works, middle)
-    return epsilon * (1 - works)
+def _pure(cells: Cells, density: Floats) -> float:
+    """Return the largest loss, infinite where a cell is empty; tails beyond go on at the same ratio."""
+    if density.min() <= 0:
+        return math.inf
+    logs = np.log(density)
+    losses = np.abs(logs[cells.period :] - logs[: -cells.period])
+    return up(float(losses.max() + LOSS * np.abs(logs).max()))
+
+
+def _cell_noise(cells: Cells, half: HalfLine, sensitivity: float) -> CellNoise:
+    """Return the law as a step density."""
+    density, width = _whole(cells, half)
+    ends = np.cumsum(half.both / 2 if not cells.odd else np.append(half.both[0] / 2, half.both[1:] / 2)) * sensitivity
+    return CellNoise(
+        masses=density * width, shift=cells.period, inside=2 * cells.inside - cells.odd, pure=_pure(cells, density),
+        lost=half.lost, ends=ends,
+    )  # fmt: skip
+
+
+def _lattice_noise(cells: Cells, half: HalfLine, shift: int, step: float) -> LatticeNoise:
+    """Return the law as masses on a lattice, of which every cell holds a whole number of points."""
+    density, width = _whole(cells, half)
+    counts = np.rint(width * shift).astype(np.intp)
+    if counts.sum() > MOST_POINTS:
+        raise ProgramError(
+            f"the best noise has {counts.sum()} points of the lattice {step:g}, more than {MOST_POINTS}; take a "
+            "coarser lattice, or none"
+        )
+    inside = int(counts[len(counts) // 2 - cells.inside + 1 : len(counts) // 2 + cells.inside].sum())
+    masses = np.repeat(density / shift, counts)
+    return LatticeNoise(
+        masses=masses, shift=shift, inside=inside, pure=_pure(cells, density), lost=half.lost, step=step
+    )

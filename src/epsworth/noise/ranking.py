@@ -65,7 +65,7 @@ class Question:
 
     @cached_property
     def optimum(self) -> Optimum | None:
-        """The linear program's noise for one release, and floors; None where it would be too large, or failed."""
+        """The best noise for one release, and floors; None where its program would be too large, or failed."""
         try:
             return optimal_noise(
                 self.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
@@ -75,7 +75,7 @@ class Question:
             return None
 
     def best(self) -> NoiseMechanism:
-        """Return the program's noise; `ProgramError` where there is none."""
+        """Return the best noise; `ProgramError` where there is none."""
         if self.optimum is None:
             raise ProgramError("the linear program is too large, or its solver gave up")
         return self.optimum.noise
@@ -351,7 +351,7 @@ def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], No
 def _stated(noise: NoiseMechanism, asked: Question) -> float:
     """Return an epsilon that the law keeps and, where one does, the table of integers that is drawn from, too."""
     own = composed_epsilon(noise, asked.delta, asked.releases)
-    if not isinstance(noise, LatticeNoise) or noise.cells or not math.isfinite(own):
+    if not isinstance(noise, LatticeNoise) or not math.isfinite(own):
         return own
     drawn = released_epsilon(noise, asked.delta, asked.releases)
     return max(own, drawn) if math.isfinite(drawn) else own
@@ -379,8 +379,6 @@ def _why_not(name: str, asked: Question) -> str:
         return "keeps no epsilon with delta 0"
     if name.startswith("truncated"):
         return "neighbouring answers have different supports, whose difference weighs more than delta at every scale"
-    if name == "optimal":
-        return "the linear program was solved too coarsely for this confidence and delta"
     if asked.delta < FINEST:
         return f"{UNTRIED}masses below {FINEST:g} are not resolved; ask with a larger delta"
     return f"keeps no epsilon up to {LARGEST_SEARCHED:g} with this delta"

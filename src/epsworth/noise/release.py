@@ -140,7 +140,7 @@ class LatticeRelease(Result):
     def _near(self, delta: float) -> float:
         """Return an epsilon near the answer, in floats: where the exact search begins."""
         masses = np.array([weight / WORD for weight in self.weights])
-        table = LatticeNoise(masses, self.step, self.shift, self.inside)
+        table = LatticeNoise(masses=masses, step=self.step, shift=self.shift, inside=self.inside)
         found = float(smallest_epsilon(table.profile, delta, halvings=45))
         return found if 0 < found < 700 else 1.0
 

@@ -30,7 +30,7 @@ def shape_of(choice: Choice) -> dict[str, Any]:
     reach = REACH * (high - low) / 2
     first, last = low - reach, high + reach
     noise, law = choice.noise, choice.law(answer)
-    if isinstance(noise, LatticeNoise) and not noise.cells:
+    if isinstance(noise, LatticeNoise):
         points = max(1, int((last - first) / noise.step))
         width = noise.step * max(1, 2 * round(points / BINS / 2 - 0.5) + 1)  # an odd number of points
         count = int((last - answer) / width)

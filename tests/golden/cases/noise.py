@@ -22,7 +22,7 @@ def sorted_rows(ranking):
 
 
 def with_less_confidence(optimal_noise):
-    """Return the linear program's noise for four fifths of the confidence."""
+    """Return the best noise for four fifths of the confidence."""
 
     def wrong(theta, *, confidence, **options):
         return optimal_noise(theta, confidence=confidence * 4 / 5, **options)
@@ -83,7 +83,7 @@ def _():
 
 
 @golden(
-    "the best noise by a linear program",
+    "the best noise there is",
     subject="epsworth.noise.optimal_noise",
     mutate=with_less_confidence,
     tolerance=TUNED,
