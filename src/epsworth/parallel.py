@@ -369,7 +369,9 @@ def check_n_jobs(n_jobs: int | None, name: str = "n_jobs") -> int | None:
     if n_jobs is None:
         return None
     if not (found := as_float(n_jobs)).is_integer() or found == 0 or abs(found) > MOST_WORKERS:
-        raise ValueError(f"{name} must be a whole number, -1 for all cores, or None, got {short(n_jobs)}")
+        raise ValueError(
+            f"{name} must be a whole number up to {MOST_WORKERS:,}, -1 for all cores, or None, got {short(n_jobs)}"
+        )
     return int(found)
 
 

@@ -316,7 +316,7 @@ def one_record(x: Any) -> Any:
     if isinstance(x, Mapping):
         single = all(isinstance(value, str) or np.ndim(value) == 0 for value in x.values())
         return {name: [value] for name, value in x.items()} if single else x
-    if np.ndim(x) != 1:
+    if _rectangular(x).ndim != 1:
         return x
     names = getattr(x, "index", None)
     if hasattr(x, "to_frame") and names is not None and all(isinstance(name, str) for name in names):
@@ -324,6 +324,14 @@ def one_record(x: Any) -> Any:
     values = np.asarray(x)
     texts = values.dtype.kind in "US" and not all(isinstance(value, (str, bytes)) for value in x)
     return (np.asarray(x, dtype=object) if texts else values)[np.newaxis]
+
+
+def _rectangular(X: Any) -> NDArray[Any]:
+    """Return an array; rows of different lengths are refused."""
+    try:
+        return np.asarray(X)
+    except ValueError:
+        raise ValueError("X must hold rows of one length, one number or word per cell; its rows differ") from None
 
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
@@ -344,7 +352,7 @@ def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
 def _array_records(X: Any, features: Sequence[str] | None) -> Records:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("X is a masked array with masked (missing) entries; fill them first")
-    values = np.asarray(X)
+    values = _rectangular(X)
     if values.ndim != 2:
         raise ValueError(f"X must be a table of shape (records, features), got shape {values.shape}; reshape it")
     named = features is not None and len(features) == values.shape[1]

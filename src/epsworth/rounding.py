@@ -17,6 +17,7 @@ from epsworth.numerals import EXACT
 if TYPE_CHECKING:
     from epsworth.arrays import Floats
 
+SMALL = 2.0**-900  # of numbers whose products with others may be denormal, and lose digits
 UNIT = 2.0**-53  # what one operation on doubles rounds by, relative to its result: half the gap above 1
 
 
@@ -184,3 +185,17 @@ def _show(value: float, significant: int, rounding: str) -> str:
     last_digit = EXACT.scaleb(Decimal(1), exact.adjusted() - significant + 1)
     short = EXACT.normalize(exact.quantize(last_digit, rounding, EXACT))
     return format(short, "f") if Decimal("1e-12") <= short.copy_abs() < Decimal("1e16") else str(short)
+
+
+def underflows(*values: Floats) -> bool:
+    """Tell whether some number is so small, and not zero, that relative bounds of rounding may not hold for products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> underflows(np.array([0.0, 1e-200])), underflows(np.array([1e-280]))
+    (False, True)
+    """
+    import numpy as np  # the command line shows numbers without it
+
+    return any(bool(((np.abs(value) < SMALL) & (np.asarray(value) != 0)).any()) for value in values)

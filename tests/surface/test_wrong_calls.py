@@ -89,7 +89,7 @@ CALLS = {  # what is called, and what its sentence says
     ),
     "huge numbers of jobs": (
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", jobs=1e308, ledger=t.folder / "l"),
-        "jobs must be a whole number, -1 for all cores",
+        "jobs must be a whole number up to 65,536, -1 for all cores",
     ),
     "progress that is none": (
         lambda t: ew.perturb_files(t.policy, [t.folder / "t.csv"], t.folder / "o", progress=[], ledger=t.folder / "l"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import stat
@@ -19,9 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import epsworth as ew
-from epsworth.utility.engines.checkpoint import EVERY, FACE, HEAD, STATE, Checkpoint
+from epsworth.utility.engines.checkpoint import EVERY, FACE, HEAD, STATE, Checkpoint, digest_of_model
 
 X = np.random.default_rng(0).random((8, 2))
 Y = np.arange(8) % 2
@@ -310,3 +313,71 @@ def test_a_killed_run_goes_on(tmp_path):
 
 def content(path):
     return b"".join(one.read_bytes() for one in sorted(path.glob("[!.]*"))) if path.exists() else b""
+
+
+def shifted(model, by):
+    model[-1].intercept_ = model[-1].intercept_ + by
+    return model
+
+
+def stumps(thresholds):
+    """A forest of three trees that differ in nothing but their one threshold."""
+    data = np.random.default_rng(1).random((200, 2))
+    forest = RandomForestClassifier(3, max_depth=1, bootstrap=False, max_features=None, random_state=0)
+    forest.fit(data, (data[:, 0] > 0.5).astype(int))
+    forest.estimators_ = [copy.deepcopy(forest.estimators_[0]) for _ in thresholds]
+    for tree, threshold in zip(forest.estimators_, thresholds, strict=True):
+        tree.tree_.threshold[0] = threshold
+    return forest
+
+
+def beside(cut):
+    return lambda records: (records[:, 0] > cut).astype(int)
+
+
+def almost_alike():
+    data = np.random.default_rng(1).random((200, 2))
+    behind = [
+        make_pipeline(FunctionTransformer(lambda z: z * 1.0), LogisticRegression()).fit(data, data[:, 0] > 0.5)
+        for _ in range(2)
+    ]
+    yield behind[0], shifted(behind[1], 0.001)  # behind a function that cannot be pickled
+    yield stumps((0.5, 0.5, 0.5005)), stumps((0.5, 0.5005, 0.5005))  # the same arrays, another number of each
+    yield beside(0.5), beside(0.50001)  # a function's constants
+    yield lambda records: records[:, 0] > 0.5, lambda records: records[:, 0] > 0.50001
+
+
+@pytest.mark.parametrize("pair", [*almost_alike()], ids=["lambda", "forest", "closure", "constant"])
+def test_the_folder_of_a_model_that_is_almost_the_same_is_refused(tmp_path, pair):
+    asked = {"sensitive": [0], "mechanisms": "pm", "epsilons": [2.0], "rng": 0, "checkpoint": tmp_path / "run"}
+    first = ew.stability(pair[0], X, **asked)
+    with pytest.raises(ValueError, match="not the same the model"):
+        ew.stability(pair[1], X, **asked)
+    again = ew.stability(copy.deepcopy(pair[0]), X, **asked)
+    np.testing.assert_array_equal(again.lower, first.lower)
+
+
+def test_a_model_is_known_again_in_another_process(tmp_path):
+    """Sets and texts come in an order of the process; which parts are one object does not matter."""
+    code = (
+        "import numpy as np; from sklearn.ensemble import RandomForestClassifier; "
+        "from epsworth.utility.engines.checkpoint import digest_of_model; "
+        "r = np.random.default_rng(0).random((50, 2)); "
+        "f = RandomForestClassifier(3, random_state=0).fit(r, np.where(r[:, 0] > .5, 'a', 'b')); "
+        "f.words = {{'one', 'two', 'three', 'four'}}; shared = ['x']; "
+        "f.pair = [shared, shared] if {} else [['x'], ['x']]; print(digest_of_model(f))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code.format(seed)], check=True, capture_output=True, text=True,
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+        ).stdout
+        for seed in (0, 1, 2)
+    }  # fmt: skip
+    assert len(told) == 1
+
+
+def test_a_model_that_holds_itself_is_digested():
+    one, other = LogisticRegression(), LogisticRegression(C=2)
+    one.own, other.own = [one], [other]
+    assert digest_of_model(one) == digest_of_model(one) != digest_of_model(other)

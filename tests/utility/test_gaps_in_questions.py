@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.policy import Policy
@@ -292,3 +293,20 @@ def test_a_tailored_policy_takes_what_the_domain_says_of_gaps():
     made = ew.tailor(model, public, sensitive=[0, 1], epsilon=2, domain={0: RANGE, 1: RANGE}, rng=0, public=True)
     assert [grid.missing for grid in made.policy.tailoring.grids] == [0.9, 0.9]
     assert Policy.from_toml(made.policy.to_toml()).fingerprint == made.policy.fingerprint
+
+
+@pytest.mark.parametrize("stand_in", [0.1, 0.8])
+def test_a_gap_leaves_trees_behind_an_imputer_exact(stand_in):
+    """The label to keep is that of the record with its gap, which the trees never saw: what is read is still theirs."""
+    data = np.column_stack([np.linspace(0, 1, 50), np.random.default_rng(0).random(50)])
+    steps = SimpleImputer(strategy="constant", fill_value=0.9), DecisionTreeClassifier(max_depth=1)
+    model = make_pipeline(*steps).fit(data, data[:, 0] > 0.5)
+    domain = {0: {"lower": 0, "upper": 1, "missing": stand_in}}
+    found = ew.stability(
+        model, [[np.nan, 0.2], [0.3, 0.4]], sensitive=[0], mechanisms="pm", epsilons=[2], domain=domain
+    )
+    assert (found.method == "cells").all()
+    truth = ew.MECHANISMS["pm"](2.0).law(stand_in).mass(model[-1].tree_.threshold[0], np.inf).item()  # 1: 0.9 gets it
+    assert (found.lower[0, 0, 0], found.upper[0, 0, 0]) == pytest.approx(
+        (truth, truth), abs=1e-6
+    )  # in single precision

@@ -291,3 +291,16 @@ def test_chances_to_lose_to_several_rivals_add_up_outwards(monkeypatch):
     assert Fraction(float(found.lower.item())) <= truth
     assert Fraction(float(found.upper.item())) >= most
     assert truth - Fraction(float(found.lower.item())) < Fraction(1, 10**12)
+
+
+@pytest.mark.parametrize(("weight", "ends"), [(2e-323, (0, 1)), (1e-321, (0, 1)), (1e-150, (0, 1e-170))])
+def test_products_that_lose_digits_are_not_read(weight, ends):
+    """Relative bounds of rounding say nothing of denormal numbers: 0.77 was bounded by 0.6796."""
+    model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    model.coef_, model.intercept_ = np.array([[weight]]), np.array([-weight * 0.3371 * ends[1]])
+    record = [[0.1 * ends[1]]]
+    found = ew.stability(model, record, sensitive=0, mechanisms="pm", epsilons=[2.0], domain={0: ends}, rng=0)
+    assert "lose digits" in " ".join(found.notes)
+    drawn = ew.MECHANISMS["pm"](2.0).law(0.1).sample(200_000, np.random.default_rng(0)) * ends[1]
+    share = float((model.predict(drawn[:, None]) == model.predict(record)).mean())  # off by .004 at most, 4 sd
+    assert found.lower.item() - 0.004 <= share <= found.upper.item() + 0.004

@@ -547,3 +547,15 @@ def test_a_model_of_one_label_never_flips_for_certain():
     for model in (GaussianMixture(1).fit(points), KMeans(1, n_init=1).fit(points)):
         found = radius(model, points[0])
         assert (found.lower, found.sound) == (np.inf, True)
+
+
+@pytest.mark.parametrize("weight", [1e-150, 1e-163, 1e-200, 1e150])
+@pytest.mark.parametrize("norm", [2, np.inf])
+def test_lengths_of_tiny_and_huge_weights_are_held(weight, norm):
+    """Squares of 1e-163 are zero: the label could not change, it was said."""
+    model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    model.coef_, model.intercept_ = np.array([[weight]]), np.array([-1.0])
+    truth = abs(1 / weight - 0.5)
+    found = radius(model, [0.5], norm=norm)
+    assert truth * (1 - 1e-6) <= found.lower <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= found.upper <= truth * (1 + 1e-6)

@@ -145,7 +145,9 @@ def test_workers_are_counted_in_whole_numbers(n_jobs):
         lambda: a_profile(n_jobs),
         lambda: ew.tailor(model, IRIS, sensitive=[0], epsilon=1, domain={0: (4, 8)}, public=True, n_jobs=n_jobs),
     ):
-        with pytest.raises(ValueError, match="n_jobs must be a whole number, -1 for all cores, or None, got"):
+        with pytest.raises(
+            ValueError, match="n_jobs must be a whole number up to 65,536, -1 for all cores, or None, got"
+        ):
             call()
 
 

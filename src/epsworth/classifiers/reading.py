@@ -362,7 +362,11 @@ def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: 
     if len(labels) < 2:
         return 0  # that was alone
     values = labels.tolist()
-    first = list({value: row for row, value in reversed(list(enumerate(values)))}.values())
+    try:
+        first = list({value: row for row, value in reversed(list(enumerate(values)))}.values())
+    except TypeError:
+        kind = type(values[0]).__name__
+        raise ClassifierError(f"{name} answers labels of type {kind}; let it answer texts, numbers or truths") from None
     rows = list(dict.fromkeys([*sorted(first)[:ALONE], *range(len(values))]))[:ALONE]
     for row in rows:
         if ask(np.array([row]))[0] != labels[row]:

@@ -19,6 +19,7 @@ erf, erfcx, log_ndtr, ndtr, ndtri, ndtri_exp = (
 )
 Calibration = Literal["analytic", "exact_tail", "theorem4", "pure", "clipped"]
 BY_SIGMA = get_args(Calibration)[:-1]  # what `gaussian_sigma` knows; ``clipped`` is `clipped_sigma`
+LEAST_DELTA = 1e-300
 NEWTON_STEPS = 30  # about 6 are used
 # Relative errors of scipy's normal tails, in units of 2^-53: 5.7e-14 of erfc, hence of ndtr (Cephes's own table), 1e-13
 # of erfcx, hence of exp(log_ndtr) (Johnson's Faddeeva package).
@@ -174,6 +175,8 @@ def check_calibration(epsilon: Floats, delta: Floats, calibration: str, known: S
         raise ValueError(f"calibration must be one of {', '.join(map(repr, known))}, got {calibration!r}")
     for bad in delta[~((delta > 0) & (delta < 1))].flat:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {bad:g}")
+    for bad in delta[delta < LEAST_DELTA].flat:
+        raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {bad:g}; doubles hold no smaller tails")
     for bad in epsilon[~((epsilon > 0) & np.isfinite(epsilon))].flat:
         raise ValueError(f"epsilon must be positive and finite, got {bad:g}")
 

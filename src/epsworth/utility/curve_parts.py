@@ -6,6 +6,7 @@ population go once through the parts, in the memory of one of them.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,6 +80,8 @@ notes, spent, stopped
         Of the question; every file holds it.
     with_accuracy : bool
         Whether true labels were given.
+    files : mapping
+        The SHA-256 of what lies beside the parts.
 
     Examples
     --------
@@ -114,6 +117,7 @@ notes, spent, stopped
     sources: tuple[Source, ...]
     digest: str
     with_accuracy: bool
+    files: Mapping[str, str]
 
     over: ClassVar[str] = "records"
     built_from: ClassVar[tuple[str, ...]] = ()
@@ -281,6 +285,9 @@ notes, spent, stopped
             document = read_json(content)
             if not isinstance(document, Mapping) or document.get("format") != FORMAT:
                 raise ValueError(f"this is not an {FORMAT} document")
+            kept = {name: value for name, value in document.items() if name != "sha256"}
+            if document.get("sha256") != _digest(kept):
+                raise ValueError("damaged or edited; run it again")
             try:
                 result = cls._read(path, document)
             except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -310,10 +317,13 @@ notes, spent, stopped
     def _array(self, name: str) -> NDArray[Any]:
         path = self.folder / name
         try:
+            with path.open("rb") as stream:
+                if hashlib.file_digest(stream, "sha256").hexdigest() != self.files[name]:
+                    raise ValueError
             result: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             if result.shape != (self.records,):
                 raise ValueError
-        except (OSError, ValueError, EOFError):
+        except (OSError, ValueError, EOFError, KeyError):
             raise ValueError(f"{path}: is damaged or not there; run it again") from None
         return result
 
@@ -437,25 +447,33 @@ def stability_in_parts(problem: Problem | TailoredProblem, folder: str | Path, *
     how.deadline.progress(READ / 2)
     n, n_jobs = len(problem.records), how.n_jobs
     pieces = Checkpoint(folder, how.asked_in_files(problem), n, piece_size(n, n_jobs), how.settings.rng)
-    _write_labels(pieces, problem)
+    files = _write_labels(pieces, problem)
     work = Work(n_jobs, pieces, filed=True)
     with one_openmp_thread():
         answered, _ = solve(problem, how.method, how.settings, "records", how.deadline, work=work)
-    parts = _parts_of(pieces, problem, answered, how.settings, how.deadline)
-    text = json.dumps(json_form(parts._head()), allow_nan=False)
+    parts = _parts_of(pieces, problem, answered, how.settings, how.deadline, files)
+    head = json_form(parts._head())
+    text = json.dumps(head | {"sha256": _digest(head)}, allow_nan=False)
     with replacing(pieces.path / RESULT, OWNER_ONLY) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return parts
 
 
-def _write_labels(pieces: Checkpoint, problem: Problem) -> None:
+def _digest(head: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
+
+
+def _write_labels(pieces: Checkpoint, problem: Problem) -> dict[str, str]:
     """Keep what parts need of the records beside the bounds: labels, and whether these are the true ones."""
-    held = {LABELS: _plain(problem.labels)}
+    held, digests = {LABELS: _plain(problem.labels)}, dict[str, str]()
     if problem.y is not None:
         held[RIGHT] = np.asarray(problem.labels == problem.y)
     for name, array in held.items():
         with replacing(pieces.path / name, OWNER_ONLY) as temporary:
             np.save(temporary, array, allow_pickle=False)
+            with temporary.open("rb") as stream:
+                digests[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digests
 
 
 def _plain(labels: NDArray[Any]) -> NDArray[Any]:
@@ -466,8 +484,9 @@ def _plain(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts_of(
-    pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, deadline: Deadline
-) -> CurveParts:
+    pieces: Checkpoint, problem: Problem, answered: Answered, settings: Settings, deadline: Deadline,
+    files: Mapping[str, str],
+) -> CurveParts:  # fmt: skip
     parts = CurveParts(
         folder=pieces.path,
         records=len(problem.records),
@@ -477,6 +496,7 @@ def _parts_of(
         sources=tuple(Source(part.mechanisms, part.engine.name, part.number) for part, _ in answered),
         digest=pieces.digest,
         with_accuracy=problem.y is not None,
+        files=files,
         **promised(problem, answered, settings, deadline),
     )
     return replace(parts, notes=(*parts.notes, *_ending(parts, deadline)))

@@ -83,6 +83,7 @@ class StepCost:
 
 def _quotient(whole: float, part: float) -> float:
     """Return how many parts make the whole: any number, where they are nothing and it is not."""
+    whole, part = float(whole), float(part)  # Python's own, which overflow in silence
     return whole / part if part > 0 else math.inf if whole > 0 else 0.0
 
 

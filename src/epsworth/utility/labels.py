@@ -108,6 +108,8 @@ def _again(n: int) -> Indices:
 
 def true_labels(y: ArrayLike, labels: Labels, classifier: Classifier) -> NDArray[Any]:
     """Return the user's labels, one for each record, in the classifier's words."""
+    if np.ma.is_masked(y):
+        raise ValueError("y is a masked array with masked (missing) labels; leave out records without a label")
     truth = label_array(y, "y")
     if truth.shape != labels.shape:
         raise ValueError(f"y must hold one label per record, shape {labels.shape}, got {truth.shape}")

@@ -28,7 +28,7 @@ from epsworth.utility.deadline import check_seconds
 from epsworth.utility.engines.checkpoint import (
     Checkpoint,
     digest,
-    digest_of_model,
+    digest_of_classifier,
     drawn_seeds,
     reading_piece,
     refusing_damaged,
@@ -253,7 +253,7 @@ def _described(
     return {
         "version of epsworth": __version__,
         "records": digest(records.names, *(records.column(place) for place in range(len(records.names)))),
-        "the model": digest_of_model(classifier.inside),
+        "the model": digest_of_classifier(classifier),
         "answers of the classifier": digest(labels[rows]),
         "norm": "inf" if math.isinf(first.norm) else "2",
         "features": ", ".join(first.names),

@@ -140,6 +140,8 @@ class Run:
         """Check options, whatever is asked with them."""
         if unknown := set(options) - RunOptions.__annotations__.keys():
             known_ones = ", ".join(RunOptions.__annotations__)
+            if "policy" in unknown:
+                raise TypeError("a policy says itself what is perturbed: stability_of_policy(policy, classifier, X)")
             raise TypeError(f"there is no option {min(unknown)!r}; how a run goes is said by {known_ones}")
         deadline = Deadline(check_seconds(options.get("seconds")), options.get("watch"), options.get("progress"))
         method, over = options.get("method", "auto"), options.get("over", "auto")

@@ -39,7 +39,7 @@ from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Replacements, Substitutes, cannot_answer, grids_of
 from epsworth.utility.attacker import attacker, percent_sure, row
 from epsworth.utility.curves import Curves
-from epsworth.utility.engines.checkpoint import digest_of_model
+from epsworth.utility.engines.checkpoint import digest_of_classifier
 from epsworth.utility.labels import answer, reference_labels, true_labels
 from epsworth.utility.problem import epsilon_grid
 from epsworth.utility.retention import Retention, Within, bounds_of, judge, labels_possible
@@ -192,7 +192,7 @@ def data_of(options: BuildOptions, held: Records) -> dict[str, tuple[object, ...
     columns = [table.column(place) for table in tables for place in range(len(table.names))]
     return {
         "records": (tuple(options.records.names), *columns),
-        "models": tuple(digest_of_model(classifier.inside) for classifier in options.asked.classifiers),
+        "models": tuple(digest_of_classifier(classifier) for classifier in options.asked.classifiers),
         "answers of the classifiers": options.fingerprints,
         "ranges": tuple(repr(grid) for grid in options.grids),
         "true labels": (options.truth,),

@@ -135,15 +135,19 @@ class TreeCells:
         distinct = {id(flips): Cells(*flips.table()) for flips in changes_of}
         return [distinct[id(flips)] for flips in changes_of]
 
-    def flips(self, records: Sequence[int], fast: bool = False) -> list[Flips] | None:
+    def flips(
+        self, records: Sequence[int], fast: bool = False, check: Callable[[], None] = lambda: None
+    ) -> list[Flips] | None:
         """Return where labels change on the cells of one or two features; None if there are too many.
 
         Parameters
         ----------
         fast : bool
             Use loops that numba compiles, if it is there; the result is the same.
+        check : callable
+            Called now and then; may end the run.
         """
-        return self._built(records, partial(self._swept, fast=fast))
+        return self._built(records, partial(self._swept, fast=fast, check=check))
 
     def _built(
         self, records: Sequence[int], draft: Callable[[int, Bools], PartialPartition | None]
@@ -183,10 +187,10 @@ class TreeCells:
             return None
         return edges, Boxes(shape, leaves.low, leaves.high, self.votes.values[leaves.node])
 
-    def _swept(self, record: int, goes_left: Bools, fast: bool) -> PartialPartition | None:
+    def _swept(self, record: int, goes_left: Bools, fast: bool, check: Callable[[], None]) -> PartialPartition | None:
         if (reached := self._leaves(goes_left, MOST_SWEPT, fast)) is None:
             return None
-        at = changes(reached[1], self.votes, fast)
+        at = changes(reached[1], self.votes, fast, check)
         return None if at is None else PartialPartition.of(record, reached[0], at)
 
     def _tabled(self, record: int, goes_left: Bools) -> PartialPartition | None:
@@ -303,8 +307,11 @@ def _agrees_behind(problem: Problem, builder: TreeCells, given: Floats) -> bool:
     behind = list(map(id, steps)) == list(map(id, model.before.steps))
     labels = np.asarray(Predict(estimator)(handed)) if behind else problem.ask(rows, values)
     own = problem.labels if problem.answered is None else problem.answered
-    read, clear = (np.concatenate(both) for both in zip(model.labels(seen), model.labels(given), strict=True))
-    return reading_agrees(np.concatenate([labels, own]), read, clear)
+    columns = [problem.records.column(position) for position in problem.positions]
+    gaps = [feature.gaps(column) for feature, column in zip(problem.features, columns, strict=True)]
+    whole = ~np.any(gaps, axis=0)  # a label is that of the record with its gap, the trees see what stands for it
+    read, clear = (np.concatenate(both) for both in zip(model.labels(seen), model.labels(given[whole]), strict=True))
+    return reading_agrees(np.concatenate([labels, own[whole]]), read, clear)
 
 
 class CellTables(ByRecord):
@@ -336,7 +343,7 @@ class CellTables(ByRecord):
         laws, stays = LawsOverEpsilon(problem), np.array([stays_in_range(row) for row in problem.releases])
         for step in problem.deadline.steps(len(problem.left), BLOCK, "records"):
             block, before = problem.left[step], builder.queries
-            built = builder.flips(block, fast) if swept else builder.of(block)
+            built = builder.flips(block, fast, problem.deadline.check) if swept else builder.of(block)
             if built is None:
                 yield None
                 return

@@ -17,14 +17,16 @@ import json
 import os
 import pickle
 import pickletools
+import sys
 import tempfile
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -40,9 +42,6 @@ PROBES = 512  # answers over the ranges by which a classifier is known again
 EDGES = np.linspace(-0.5, 1.5, 33)  # of released values, and
 PLACES = np.linspace(0, 1, 5)  # true values, by whose masses a law is known again
 DIGITS = 9
-NUMBERS = frozenset(
-    ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "NEWTRUE", "NEWFALSE")
-)  # as a pickle holds them
 ROWS = 4_096  # of a column of objects that become a text at once
 
 
@@ -56,7 +55,7 @@ def described(problem: Problem, **settings: object) -> dict[str, str]:
         "true values of the records": digest(problem.unit),  # gaps and outliers as a policy reads them
         "labels of the records": digest(problem.labels),
         "true labels": digest(problem.y),
-        "the model": digest_of_model(problem.classifier.inside),
+        "the model": digest_of_classifier(problem.classifier),
         "answers of the classifier": digest(problem.ask(*problem.over_the_ranges(PROBES))),
         "sensitive features": ", ".join(feature.name for feature in problem.features),
         "ranges": digest([[repr(f), f.from_unit(np.linspace(0, 1, len(PLACES))).tolist()] for f in problem.features]),
@@ -99,32 +98,86 @@ def _add(state: hashlib._Hash, value: object) -> None:
         state.update(np.ascontiguousarray(value).tobytes())
 
 
-class _Arrays(pickle.Pickler):
-    """Pickles a model with a digest in place of each of its arrays."""
+class _Contents(pickle.Pickler):
+    """Pickles a model to be digested, not to be read: arrays and code by digests, and what has no content by its type.
+
+    Nothing that a model holds is left out but handles (locks, sockets, sessions), which tell no two models apart.
+    """
 
     def reducer_override(self, held: Any) -> Any:
         if isinstance(held, np.ndarray) and not held.dtype.hasobject:
             return bytes, (digest(held).encode(),)
         if hasattr(held, "get_tree_stats"):  # scikit-learn's trees of neighbours: counts of calls come eighth
             return bytes, (digest(*held.__getstate__()[:7]).encode(),)
+        if isinstance(held, FunctionType):
+            inside = [cell.cell_contents for cell in held.__closure__ or () if cell != CellType()]
+            inside = [type(one) if isinstance(one, (list, dict, set)) else one for one in inside]  # such as caches
+            said = (held.__module__, held.__qualname__, digest(*_code(held.__code__)))
+            return tuple, ([*said, held.__defaults__, held.__kwdefaults__, inside],)
+        if isinstance(held, ModuleType):
+            return str, (held.__name__,)
+        if isinstance(held, type):
+            known = getattr(sys.modules.get(held.__module__), held.__qualname__, None) is held
+            return NotImplemented if known else (str, (f"{held.__module__}.{held.__qualname__}",))
+        try:
+            held.__reduce_ex__(5)
+        except Exception:
+            return tuple, ([type(held), getattr(held, "__dict__", None)],)
         return NotImplemented
 
 
-def digest_of_model(model: Any) -> str:
-    """Return a digest of the numbers, texts and arrays of a model; of those that come before what cannot be pickled.
+def _code(code: CodeType) -> list[str]:
+    """Return what a function does, wherever it is defined."""
+    inner = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return [code.co_code.hex(), repr(inner), repr(code.co_names), repr(code.co_varnames), repr(code.co_freevars)]
 
-    Numbers in their order; texts and arrays as a set, since what is held twice may be pickled once.
+
+def digest_of_classifier(classifier: Classifier) -> str:
+    """Return a digest of the model, or of the function that answers; of what is elsewhere only its answers tell."""
+    if classifier.inside is None and isinstance(classifier.answer, FunctionType):
+        return digest_of_model(classifier.answer)
+    return digest_of_model(classifier.inside)
+
+
+def digest_of_model(model: Any) -> str:
+    """Return a digest of all that a model holds, in its order; of equal parts it does not matter which are one object.
+
+    Raises
+    ------
+    ValueError
+        For a model that cannot be gone through to its end.
     """
-    content, numbers, texts = io.BytesIO(), hashlib.sha256(), set()
-    with suppress(Exception):
-        _Arrays(content, protocol=5).dump(model)
-    with suppress(ValueError):  # where pickling stopped
-        for code, value, _ in pickletools.genops(content.getvalue()):
-            if code.name in NUMBERS:
-                numbers.update(f"{code.name} {value!r};".encode())
-            elif isinstance(value, (str, bytes, bytearray)):
-                texts.add(repr(value))
-    return digest(numbers.hexdigest(), *sorted(texts))
+    told: Exception | None = None
+    for by_value in (True, False):  # what holds itself needs a memory of what was said
+        content = io.BytesIO()
+        pickler = _Contents(content, protocol=5)
+        pickler.fast = by_value
+        try:
+            pickler.dump(model)
+            return digest(*_tokens(content.getvalue()))
+        except Exception as error:
+            told = error
+    raise ValueError(
+        f"a checkpoint must know its model again, and this one cannot be pickled ({type(told).__name__}); leave "
+        "checkpoint= out"
+    )
+
+
+def _tokens(pickled: bytes) -> list[str]:
+    """Return the words of a pickle; those of a set sorted, since its order is that of a process."""
+    found: list[str] = []
+    marks: list[int] = []
+    for code, value, _ in pickletools.genops(pickled):
+        if code.name in ("PROTO", "FRAME", "MEMOIZE"):
+            continue
+        if code.name == "MARK":
+            marks.append(len(found))
+        elif code.stack_before and pickletools.markobject in code.stack_before:
+            start = marks.pop()
+            if code.name in ("ADDITEMS", "FROZENSET"):
+                found[start:] = sorted(found[start:])
+        found.append(f"{code.name} {value!r}")
+    return found
 
 
 def check_same_question(kept: Mapping[str, Any], asked: Mapping[str, str]) -> None:
@@ -156,6 +209,7 @@ def labels_of(text: NDArray[Any]) -> list[set[Any]]:
 
 
 if TYPE_CHECKING:
+    from epsworth.classifiers import Classifier
     from epsworth.utility.engines.engine import EngineResult
 
 FORMAT = "epsworth-checkpoint-3"

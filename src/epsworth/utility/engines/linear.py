@@ -29,14 +29,16 @@ from epsworth.mechanisms.laplace import Laplace
 from epsworth.mechanisms.law import Law
 from epsworth.mechanisms.laws import Gaussian, TwoLevel
 from epsworth.records import Indices
-from epsworth.rounding import UNIT
+from epsworth.rounding import UNIT, underflows
 from epsworth.utility.engines.contraction import mass_error, stays_in_range, widened
 from epsworth.utility.engines.engine import ByRecord, RecordResult, Settings, Unreadable, answers_as_read, bracketed
 from epsworth.utility.engines.sums import MARGIN, MARGIN_FEATURES, at_most, unclipped_works
 from epsworth.utility.problem import Problem
 
+TOO_SMALL = "weights or ranges of the model are so small that products lose digits; scale the features"
 NOT_LINEAR = "the classifier is not a supported linear model, or a part of it answers by code of its own"
 REACH = 1e6  # of scores among which the change of a label is looked for
+DENORMAL = 2.0**-149  # in single precision
 WIDEST = 1e-6  # bracket of a change, on the scale of the scores
 
 
@@ -184,7 +186,7 @@ def _of_graph(problem: Problem, model: Any) -> LinearModel:
     rounding = 4 * layer.additions * network.unit / MARGIN  # of both scores that are compared, as read and as answered
     return LinearModel(
         layer.weights @ view.slopes * (upper - lower), constants, (1 + rounding) * terms, network.classes,
-        layer.additions, rounding * MARGIN * terms,
+        layer.additions, rounding * MARGIN * terms + layer.additions * DENORMAL * (1 + np.abs(layer.weights).max()),
     )  # fmt: skip
 
 
@@ -214,8 +216,11 @@ def _read(problem: Problem, model: Any, scores: Scored) -> LinearModel:
         coefficients = np.atleast_2d(dense(one.estimator.coef_))
         seen = view.sizes(np.maximum(np.abs(lower), np.abs(upper)))
         intercept = np.atleast_1d(np.asarray(one.estimator.intercept_, dtype=np.float64))
+        reach = view.slopes * np.maximum(np.abs(lower), np.abs(upper))
         terms.append((seen @ np.abs(coefficients).T + np.abs(intercept)).max(axis=1))
         weights.append(coefficients @ view.slopes * (upper - lower))
+        if underflows(coefficients, view.slopes, reach, upper - lower, weights[-1]):
+            raise Unsupported(TOO_SMALL)
         additions = max(additions, view.width + view.additions)
     assert isinstance(view, ColumnView)
     sizes = np.max(terms, axis=0) * max(1.0, additions / MARGIN_FEATURES)

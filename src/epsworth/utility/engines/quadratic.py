@@ -45,6 +45,8 @@ from epsworth.utility.engines.engine import (
 )
 from epsworth.utility.problem import Problem
 
+STEEP = 2.0**450  # of deviations, in standard ones, either way: squares of more lose digits
+TOO_SMALL = "the spread of a feature is so small, or so large, that squares lose digits; scale the features"
 WIDE = 0.02  # a gap that sampling closes at less cost than rounding or ties leave it open
 LATTICE = 33  # points per feature at which the possible labels are looked for
 MOST_FEATURES, FIRST_SLABS, MOST_SLABS, MOST_ROUNDS = 2, 32, 2**16, 40
@@ -308,6 +310,9 @@ def quadratic_for(problem: Problem) -> QuadraticModel:
         view = column_view(model, steps, problem.records, problem.positions, lower)
     except Unsupported as why:
         raise Unreadable(str(why)) from None
+    sizes = np.abs(np.concatenate([root[root != 0] for root in scores.roots]))
+    if sizes.size and not (sizes.min() >= 1 / STEEP and sizes.max() <= STEEP):
+        raise Unsupported(TOO_SMALL)
     read = _read(problem, scores, view)
     if not all(np.isfinite(part).all() for part in (read.curvature, read.slope, read.value, read.fixed, read.grows)):
         raise Unreadable("the scores of a record are not finite numbers")

@@ -26,7 +26,7 @@ flips, never with cells.  With G(r) = Pr[row >= r] and m(c) the mass of a column
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
@@ -389,6 +389,7 @@ class Leads:
 
 
 STRIP = 1 << 16  # cells that NumPy sums at a time, per score: they stay in a cache
+Check = Callable[[], None]
 MOST_CHANGES = 1 << 24  # of one record: 160 MB
 
 Box = NDArray[np.int64]  # shape ``(axes, leaves)``
@@ -474,8 +475,8 @@ def table(boxes: Boxes, votes: Votes) -> States:
     return result
 
 
-def by_strips(boxes: Boxes, votes: Votes) -> Changes | None:
-    """Return all changes of state, by NumPy; None where there are too many."""
+def by_strips(boxes: Boxes, votes: Votes, check: Check = lambda: None) -> Changes | None:
+    """Return all changes of state, by NumPy; None where there are too many.  ``check`` may end the run."""
     boxes = boxes.as_rows()
     touched = _touched(boxes) if votes.asks else None
     before, result, count = np.zeros((1, boxes.shape[1]), dtype=np.int16), [], 0
@@ -493,6 +494,8 @@ def by_strips(boxes: Boxes, votes: Votes) -> Changes | None:
         before, count = states[-1:], count + row.size
         if count > MOST_CHANGES:
             return None
+        if start:
+            check()
     return Changes(*map(np.concatenate, zip(*result, strict=True)))
 
 
@@ -506,11 +509,11 @@ def _touched(boxes: Boxes) -> tuple[Indices, Indices]:
     return first, last
 
 
-def changes(boxes: Boxes, votes: Votes, fast: bool) -> Changes | None:
+def changes(boxes: Boxes, votes: Votes, fast: bool, check: Check = lambda: None) -> Changes | None:
     """Return all changes of state; None where there are too many.  The rules of ensembles are left to NumPy."""
     loop = compiled() if fast and votes.model.decision is None else None
     if loop is None:
-        return by_strips(boxes, votes)
+        return by_strips(boxes, votes, check)
     boxes = boxes.as_rows()
     rows, columns = boxes.shape
     order = loop.by_row(boxes.low[0], boxes.high[0], rows)

@@ -22,8 +22,8 @@ from epsworth.arrays import Bools, Floats
 from epsworth.classifiers.quadratics import QuadraticScores, quadratic_scores
 from epsworth.classifiers.reading import dense, known_labels, library_class
 from epsworth.classifiers.thresholds import LINEAR
-from epsworth.rounding import UNIT, down
-from epsworth.utility.radius.question import Inside, RadiusQuestion, RadiusResult, Witness
+from epsworth.rounding import UNIT, down, underflows
+from epsworth.utility.radius.question import Inside, RadiusQuestion, RadiusResult, Witness, euclidean
 from epsworth.utility.radius.trees import free_radius
 
 
@@ -93,9 +93,11 @@ def linear_radius(question: RadiusQuestion, inside: Inside) -> RadiusResult | No
     if scores is None:
         return None
     own = inside.own
+    if underflows(scores.weights, inside.slopes):
+        return None
     values = scores(inside.seen[np.newaxis])[0]
     slopes = (scores.weights - scores.weights[own]) @ inside.slopes
-    dual = np.abs(slopes).sum(axis=1) if math.isinf(question.norm) else np.linalg.norm(slopes, axis=1)
+    dual = np.abs(slopes).sum(axis=1) if math.isinf(question.norm) else euclidean(slopes)
     rivals = np.flatnonzero((np.arange(len(values)) != own) & (dual > 0))
     lower, offsets = math.inf, []
     for k in rivals:

@@ -231,7 +231,7 @@ class RadiusQuestion:
 
     def size(self, offsets: Floats) -> Floats:
         """Return the norm of offsets, along the last axis."""
-        return np.asarray(np.linalg.norm(offsets, ord=self.norm, axis=-1))
+        return np.abs(offsets).max(axis=-1) if math.isinf(self.norm) else euclidean(offsets)
 
     def away(self, points: Floats) -> Floats:
         """Return the distance of points, rounded up.
@@ -398,3 +398,18 @@ def _is_number(value: Any) -> bool:
 
 def _called(number: int | None) -> str:
     return "the record" if number is None else f"record {number}"
+
+
+def euclidean(rows: Floats) -> Floats:
+    """Return the length of vectors along the last axis, however large or small, as doubles hold it.
+
+    They are brought near one by powers of two, which rounds nothing.
+
+    Examples
+    --------
+    >>> euclidean(np.array([[3e-200, 4e-200], [0.0, 0.0]])).tolist()
+    [5e-200, 0.0]
+    """
+    _, exponent = np.frexp(np.abs(rows).max(axis=-1, initial=0.0, keepdims=True))
+    scale = np.ldexp(1.0, np.clip(exponent, -1000, 1000))
+    return np.asarray(scale[..., 0] * np.linalg.norm(rows / scale, axis=-1))
