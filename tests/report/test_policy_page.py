@@ -49,7 +49,7 @@ def test_a_policys_promise_is_never_understated(name):
     assert ("δ\u00a0=\u00a0" in read.ids["sentence"]) == bool(promise.delta)
     for prior, said in zip(PRIORS, read.numbers["sliders"]["prior"]["says"]["observer"], strict=True):
         after = observed(promise.epsilon, promise.delta, prior / 100)
-        assert share_up(after) in said or "may be certain" in said
+        assert share_up(after) in said or "certain that" in said
     for labels, kept in rows(html, "ceilings")[1:]:
         told = Decimal(kept.removesuffix("\u00a0%"))
         truth = 100 * Decimal(repr(ceiling(promise.epsilon, int(labels), promise.delta)))

@@ -49,9 +49,9 @@ TO_RUN = (
 OBSERVER = {  # how the script tells what an epsilon means
     kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **RECORD, "seen": seen})
     for kind, seen in (
-        ("pure", f"one release at {POINT}"),
-        ("certain", f"one release at {POINT}"),
-        ("weaker", f"one release at ε{SPACE}={SPACE}{{total}}, δ{SPACE}={SPACE}{{delta}} per record"),
+        ("pure", f"At {POINT} one release"),
+        ("certain", f"At {POINT} one release"),
+        ("weaker", f"One release at ε{SPACE}={SPACE}{{total}}, δ{SPACE}={SPACE}{{delta}} per record"),
     )
 }
 
@@ -381,7 +381,7 @@ def _limits(shown: Shown, held: Surroundings | None) -> Block:
     curves = shown.curves
     said: list[object] = [
         markup(
-            "Every other column, and that a person takes part, is seen as it is: perturbed are only {}.",
+            "Perturbed are {} alone: every other column is sent as it is, and that a person takes part is seen, too.",
             names(curves.features),
         ),
         text.ONE_RELEASE,

@@ -28,8 +28,8 @@ MOST_STOPS = 120  # epsilons
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 SAME = 2e-6  # between two ways to a chance
 MEMBER = {
-    "what": "a certain record is among the data, and knew all others",
-    "which": "whether a certain record is among the data, knowing all others",
+    "what": "a certain record is among the data, all others being known,",
+    "which": "whether a certain record is among the data",
 }
 ASKED = {"within": "Within", "region": "Region", "answers": "Answers", "lattice": "Lattice", "offset": "Offset"}
 REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fraction {} of the true one"}
@@ -47,7 +47,7 @@ def noise_page(held: Document, source: Source) -> Page:
     sections = [_advised(advice(ranked, held["floor"], left), best), _ranking(held["floor"], rows)]
     if best is not None:
         sections += [_shape(held["shape"], best)] if held.get("shape") else []
-        seen = f"all {best.releases:,} releases" if best.releases > 1 else "the release"
+        seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
         meaning, moved = blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen})
         sections.append(meaning)
     asked = held.get("question") or {}

@@ -252,14 +252,13 @@ WORDS = {
         f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{most}} is guaranteed to reach."
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
-    "pure": ("An attacker who held it {prior} likely that {what} is at most {after} sure of it after seeing {seen}."),
+    "pure": "{seen} can raise an attacker's certainty that {what} from {prior} to at most {after}.",
     "certain": (
-        "An attacker who held it {prior} likely that {what} may be certain of it after seeing {seen}: this protects "
-        "next to nothing."
+        "{seen} can make an attacker, who held it {prior} likely, certain that {what}: this protects next to nothing."
     ),
     "weaker": (
-        "An attacker who must say {which}, and held one of the answers {prior} likely, is right in at most {after} of "
-        "the cases after seeing {seen}."
+        "{seen} lets an attacker, who must say {which} and held one answer {prior} likely, be right in at most {after} "
+        "of the cases."
     ),
     "cap": f"No mechanism at {POINT} can promise more than {{cap}} to every input.",
     "free": f"The ceiling is no obstacle: at {POINT} it lies above {{below}}.",
@@ -270,9 +269,9 @@ WORDS = {
 RECORD = {  # whom an attacker wonders about, where one record is released
     "what": "your values are the ones they suspect",
     "which": "which of two records is yours",
-    "seen": "one release of your record",
+    "seen": "One release of your record",
 }
-REPORT = {"what": "a user's record is the one they suspect", "which": "", "seen": "the user's one report"}
+REPORT = {"what": "a user's record is the one they suspect", "which": "", "seen": "The user's one report"}
 NATS = {
     "pure": (
         "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly is "
