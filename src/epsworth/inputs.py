@@ -1,13 +1,15 @@
-"""What a question names, read: models, tables, columns, mechanisms and grids; and what read it."""
+"""What a question names, checked and read: models, tables, columns, mechanisms, grids; and what read it."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from importlib import import_module, metadata
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +17,7 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth.files import check_readable
-from epsworth.numerals import exact_decimal, short
+from epsworth.numerals import as_float, exact_decimal, positive, short, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 
 MOST_EPSILONS = 10_000
 SCHEMES = ("http://", "https://")
+LONGEST = 4096  # letters of a name or a path
+MOST_NAMES = 1000
+ELSEWHERE = {  # what is never said in a study file, and where it is
+    "trust": "a study file cannot trust the model that it names; pass --trust where you run it, if you made that model",
+    "send": "a study file cannot have records sent; pass --send where you run it",
+    "cache": "a study file names no file that is written; pass --cache where you run it",
+}
 LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn"}  # module -> package
 WHERE_USED = ("polars", "skops", "onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "keras", "pandas")
 
@@ -275,3 +284,147 @@ def versions() -> dict[str, str]:
 def in_a_line(found: Mapping[str, str]) -> str:
     """Return versions in a line."""
     return ", ".join(f"{name} {version}" for name, version in found.items())
+
+
+# ---- the fields of a study, one check each
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value or len(value) > LONGEST:
+        raise ValueError(f"{name} must be a text of 1 to {LONGEST} letters, got {short(value)}; write it in quotes")
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{name} holds half of a letter (a lone surrogate), which no file can; rename it")
+    return value
+
+
+def _file(name: str, value: object) -> str:
+    found = _text(name, str(value) if isinstance(value, Path) else value)
+    if found == "-":
+        raise ValueError(f"{name} is '-', standard input, which nobody can ask again; name a file")
+    return found
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, Sequence) or not 1 <= len(listed) <= MOST_NAMES:
+        raise ValueError(f'{name} must be a list of texts such as ["age", "bmi"], got {short(value)}')
+    found = tuple(_text(f"{name}[{i}]", one) for i, one in enumerate(listed))
+    for one in found:
+        if found.count(one) > 1:
+            raise ValueError(f"{name} names {short(one)} twice; keep one")
+    return found
+
+
+def _mechanisms(name: str, value: object) -> tuple[str, ...]:
+    """Return mechanisms by their words, spelt out."""
+    from epsworth.mechanisms.family import family, is_tailored
+
+    found = _texts(name, families(_texts(name, value)))
+    for words in found:
+        try:
+            if not is_tailored(words):
+                family(words).build(1.0)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: {error}") from None
+    return found
+
+
+def _domain(name: str, value: object) -> str | Domain:
+    """Return the name of a file with public ranges, or the ranges themselves."""
+    from epsworth.space import Domain, Feature
+
+    if isinstance(value, Domain):
+        return value
+    if not isinstance(value, Mapping):
+        return _file(name, value)
+    if not value:
+        raise ValueError(f"{name} is an empty table; write one section [{name}.NAME] per feature, or a file")
+    if any(isinstance(one, (tuple, list, Feature)) for one in value.values()):
+        return Domain.of(value)
+    try:
+        return Domain.from_dict({"features": value})
+    except ValueError as error:
+        raise ValueError(f"{name}.{str(error).removeprefix('features.')}") from None
+
+
+def _one_of(*words: str) -> Callable[[str, object], str]:
+    def check(name: str, value: object) -> str:
+        if value not in words:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, words))}, got {short(value)}")
+        return str(value)
+
+    return check
+
+
+def _view(name: str, value: object) -> str | int:
+    if isinstance(value, str) and value not in ("average", "worst"):
+        raise ValueError(f"{name} must be 'average', 'worst' or a record number from 0, got {short(value)}")
+    return value if isinstance(value, str) else whole(name, value, least=0)
+
+
+def _separator(name: str, value: object) -> str:
+    from epsworth.csv_grammar import SEPARATORS
+
+    return _one_of(*SEPARATORS)(name, value)
+
+
+def _at_least(name: str, value: object) -> float:
+    if not 0 < (found := as_float(value)) <= 1:
+        raise ValueError(f"{name} must lie in (0, 1], got {short(value)}")
+    return found
+
+
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {short(value)}")
+    return value
+
+
+SERVICE: dict[str, Callable[[str, object], Any]] = {
+    "budget": partial(whole, least=1, most=10**12),
+    "batch": partial(whole, least=1, most=10**6),
+    "timeout": positive,
+    "inputs": _one_of("tensor", "columns"),
+    "output": _text,
+}
+
+
+def _service(name: str, value: object) -> dict[str, Any]:
+    """Return how a service is asked: nothing of it names a file, or a secret."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a table with {', '.join(SERVICE)}, got {short(value)}")
+    for entry in value:
+        if entry not in SERVICE:
+            raise unknown(entry, tuple(SERVICE), f"{name}.{entry}")
+    return {entry: SERVICE[entry](f"{name}.{entry}", given) for entry, given in value.items()}
+
+
+def unknown(name: str, allowed: Sequence[str], where: str | None = None) -> ValueError:
+    """Return the refusal of an entry: what it is meant for, the nearest that there is, or all of them."""
+    if name in ELSEWHERE:
+        return ValueError(f"{where or name}: {ELSEWHERE[name]}")
+    close = difflib.get_close_matches(name, allowed, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(allowed)}"
+    return ValueError(f"unknown entry {short(where or name)}; {hint}")
+
+
+CHECKS: dict[str, Callable[[str, object], Any]] = {  # the others are checked by `Limits` and `Run`
+    "model": _file,
+    "table": _file,
+    "sensitive": _texts,
+    "domain": _domain,
+    "mechanisms": _mechanisms,
+    "epsilons": epsilon_text,
+    "per": _one_of("record", "feature"),
+    "target": _text,
+    "sep": _separator,
+    "at_least": _at_least,
+    "on": _view,
+    "of": _one_of("stability", "accuracy"),
+    "method": _text,
+    "over": _text,
+    "quantise": partial(whole, least=2, most=10**6),
+    "seed": partial(whole, least=0, most=2**63 - 1),  # the largest whole number of TOML
+    "service": _service,
+    "surroundings": _truth,
+}

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import secrets
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from epsworth import inputs
-from epsworth.csv_grammar import SEPARATORS
 from epsworth.documents import read_as, read_json, read_toml
 from epsworth.files import RESULT_BYTES, check_readable, check_writable, file_named, reading, write_text
-from epsworth.numerals import as_float, positive, short, whole
+from epsworth.numerals import short
 from epsworth.results import Result, Table
-from epsworth.space import Domain, Feature, LeakWarning
+from epsworth.space import Domain, LeakWarning
 from epsworth.utility.choice import Limits
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves
@@ -43,150 +40,8 @@ RESULT = "epsworth-study-1"
 EPSILONS = ",".join(map(str, DEFAULT_EPSILONS))
 WANTED = ("at_least", "on", "of", "delta", "max_epsilon", "at_most_sure")
 NEEDED = ("model", "table", "sensitive")
-LONGEST = 4096  # letters of a name or a path
-MOST_NAMES = 1000
 LEAST_SECONDS = 1e-3  # of a run whose time was spent before it began
 SEED_BITS = 53  # of a seed that is drawn: what any reader of JSON keeps
-ELSEWHERE = {  # what is never said in a study file, and where it is
-    "trust": "a study file cannot trust the model that it names; pass --trust where you run it, if you made that model",
-    "send": "a study file cannot have records sent; pass --send where you run it",
-    "cache": "a study file names no file that is written; pass --cache where you run it",
-}
-
-
-# ---- the fields of a study, one check each
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value or len(value) > LONGEST:
-        raise ValueError(f"{name} must be a text of 1 to {LONGEST} letters, got {short(value)}; write it in quotes")
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError(f"{name} holds half of a letter (a lone surrogate), which no file can; rename it")
-    return value
-
-
-def _file(name: str, value: object) -> str:
-    found = _text(name, str(value) if isinstance(value, Path) else value)
-    if found == "-":
-        raise ValueError(f"{name} is '-', standard input, which nobody can ask again; name a file")
-    return found
-
-
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, Sequence) or not 1 <= len(listed) <= MOST_NAMES:
-        raise ValueError(f'{name} must be a list of texts such as ["age", "bmi"], got {short(value)}')
-    found = tuple(_text(f"{name}[{i}]", one) for i, one in enumerate(listed))
-    for one in found:
-        if found.count(one) > 1:
-            raise ValueError(f"{name} names {short(one)} twice; keep one")
-    return found
-
-
-def _mechanisms(name: str, value: object) -> tuple[str, ...]:
-    """Return mechanisms by their words, spelt out."""
-    from epsworth.mechanisms.family import family, is_tailored
-
-    found = _texts(name, inputs.families(_texts(name, value)))
-    for words in found:
-        try:
-            if not is_tailored(words):
-                family(words).build(1.0)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{name}: {error}") from None
-    return found
-
-
-def _domain(name: str, value: object) -> str | Domain:
-    """Return the name of a file with public ranges, or the ranges themselves."""
-    if isinstance(value, Domain):
-        return value
-    if not isinstance(value, Mapping):
-        return _file(name, value)
-    if not value:
-        raise ValueError(f"{name} is an empty table; write one section [{name}.NAME] per feature, or a file")
-    if any(isinstance(one, (tuple, list, Feature)) for one in value.values()):
-        return Domain.of(value)
-    try:
-        return Domain.from_dict({"features": value})
-    except ValueError as error:
-        raise ValueError(f"{name}.{str(error).removeprefix('features.')}") from None
-
-
-def _one_of(*words: str) -> Callable[[str, object], str]:
-    def check(name: str, value: object) -> str:
-        if value not in words:
-            raise ValueError(f"{name} must be {' or '.join(map(repr, words))}, got {short(value)}")
-        return str(value)
-
-    return check
-
-
-def _view(name: str, value: object) -> str | int:
-    if isinstance(value, str) and value not in ("average", "worst"):
-        raise ValueError(f"{name} must be 'average', 'worst' or a record number from 0, got {short(value)}")
-    return value if isinstance(value, str) else whole(name, value, least=0)
-
-
-def _at_least(name: str, value: object) -> float:
-    if not 0 < (found := as_float(value)) <= 1:
-        raise ValueError(f"{name} must lie in (0, 1], got {short(value)}")
-    return found
-
-
-def _truth(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be true or false, got {short(value)}")
-    return value
-
-
-SERVICE: dict[str, Callable[[str, object], Any]] = {
-    "budget": partial(whole, least=1, most=10**12),
-    "batch": partial(whole, least=1, most=10**6),
-    "timeout": positive,
-    "inputs": _one_of("tensor", "columns"),
-    "output": _text,
-}
-
-
-def _service(name: str, value: object) -> dict[str, Any]:
-    """Return how a service is asked: nothing of it names a file, or a secret."""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a table with {', '.join(SERVICE)}, got {short(value)}")
-    for entry in value:
-        if entry not in SERVICE:
-            raise _unknown(entry, tuple(SERVICE), f"{name}.{entry}")
-    return {entry: SERVICE[entry](f"{name}.{entry}", given) for entry, given in value.items()}
-
-
-def _unknown(name: str, allowed: Sequence[str], where: str | None = None) -> ValueError:
-    if name in ELSEWHERE:
-        return ValueError(f"{where or name}: {ELSEWHERE[name]}")
-    close = difflib.get_close_matches(name, allowed, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(allowed)}"
-    return ValueError(f"unknown entry {short(where or name)}; {hint}")
-
-
-CHECKS: dict[str, Callable[[str, object], Any]] = {  # the others are checked by `Limits` and `Run`
-    "model": _file,
-    "table": _file,
-    "sensitive": _texts,
-    "domain": _domain,
-    "mechanisms": _mechanisms,
-    "epsilons": inputs.epsilon_text,
-    "per": _one_of("record", "feature"),
-    "target": _text,
-    "sep": _one_of(*SEPARATORS),
-    "at_least": _at_least,
-    "on": _view,
-    "of": _one_of("stability", "accuracy"),
-    "method": _text,
-    "over": _text,
-    "quantise": partial(whole, least=2, most=10**6),
-    "seed": partial(whole, least=0, most=2**63 - 1),  # the largest whole number of TOML
-    "service": _service,
-    "surroundings": _truth,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +125,7 @@ class Study:
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
         optional = {one.name for one in fields(self) if one.default is None}
-        for name, check in CHECKS.items():
+        for name, check in inputs.CHECKS.items():
             given = getattr(self, name)
             if given is not None or name not in optional:
                 object.__setattr__(self, name, check(name, given))
@@ -330,7 +185,7 @@ class Study:
             raise ValueError(f"version must be {VERSION}, got {short(version)}; read it with a newer epsworth")
         for name in said:
             if name not in FIELDS:
-                raise _unknown(name, FIELDS)
+                raise inputs.unknown(name, FIELDS)
         for name in NEEDED:
             if name not in said:
                 raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)}")

@@ -52,7 +52,7 @@ def table(
     heads: Sequence[object], rows: Iterable[Sequence[object]], label: str, kind: str = "data list",
     caption: object = "",
 ) -> Block:  # fmt: skip
-    """Return a table that scrolls where it is wider than the page; a row's first cell heads it."""
+    """Return a table that scrolls where it is wider than the page; a row's first cell heads it, None heads bars."""
     return {"is": "table", "heads": heads, "rows": list(rows), "label": label, "kind": kind, "caption": caption}
 
 

@@ -63,7 +63,7 @@ class Line:
 
     name: str
     points: Sequence[Point]
-    kind: str = "line"  # or step, dots, or bare: without shapes along it
+    kind: str = "line"  # or step, or bare: without shapes along it
     colour: int | None = None
     upper: Sequence[float] = ()
     key: str = ""
@@ -84,7 +84,7 @@ class Chart:
     cursor : float, optional
         Where the slider stands; ``moved`` is its name.
     behind : sequence of str
-        Curves of other pictures, by key and class.
+        Curves of other pictures, by key.
     over : str
         SVG on top of all.
     """
@@ -98,7 +98,7 @@ class Chart:
     posts: Sequence[tuple[float, str]] = ()
     cursor: float | None = None
     moved: str = ""
-    behind: Sequence[tuple[str, str]] = ()
+    behind: Sequence[str] = ()
     over: str = ""
     named: bool | None = None
     width: int = 660
@@ -149,7 +149,7 @@ class Chart:
         """Return the picture."""
         numbered = [(line, i if line.colour is None else line.colour) for i, line in enumerate(self.lines)]
         parts = [self._spans(), self._axes()]
-        parts += [f'<use class="{kind}" href="#{key}"/>' for key, kind in self.behind]
+        parts += [f'<use class="other" href="#{key}"/>' for key in self.behind]
         parts += [self._band(line, number) for line, number in numbered if len(line.upper)]
         parts += [self._line(line, number) for line, number in numbered]
         parts += [self._names(numbered)] if self.names else []
@@ -180,16 +180,13 @@ class Chart:
             return ""
         every = max(1, len(places) // 6)
         first = (2 * number) % every
-        marks = places if line.kind == "dots" else places[first::every] if line.kind == "line" else []
-        drawn = ""
-        if line.kind != "dots":
-            path = stepped(_steps(places) if line.kind == "step" else places, 10 if self.large else 5)
-            kind = f"line c{number % COLOURS}"
-            drawn = f'<path class="{kind} curve" {path}/>'
-            if line.key:
-                drawn = (
-                    f'<defs><path class="curve" id="{line.key}" {path}/></defs><use class="{kind}" href="#{line.key}"/>'
-                )
+        marks = places[first::every] if line.kind == "line" else []
+        path = stepped(_steps(places) if line.kind == "step" else places, 10 if self.large else 5)
+        kind = f"line c{number % COLOURS}"
+        drawn = f'<path class="{kind} curve" {path}/>'
+        if line.key:
+            shown = f'<use class="{kind}" href="#{line.key}"/>'
+            drawn = f'<defs><path class="curve" id="{line.key}" {path}/></defs>{shown}'
         return drawn + "".join(_mark(number, *place) for place in marks)
 
     def _band(self, line: Line, number: int) -> str:

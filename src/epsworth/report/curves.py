@@ -41,7 +41,6 @@ FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 ROOM = 18  # above the target's line, for its name
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
-BAR = '<span class="hidden">as a bar</span>'
 TO_RUN = (
     "For what clients must run: "
     "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
@@ -185,7 +184,7 @@ def _picture(shown: Shown, number: int, bold: list[int]) -> Markup:
         )
         for m in bold
     ]  # fmt: skip
-    behind = [] if together else [(f"v{number}m{m}", "other") for m in range(len(shown.names)) if m not in bold]
+    behind = [] if together else [f"v{number}m{m}" for m in range(len(shown.names)) if m not in bold]
     chart = _chart(shown, view)
     over = _ceiling(shown, chart, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
     over += _moved(shown, view, chart, bold)
@@ -357,7 +356,7 @@ def _records(shown: Shown) -> Block:
         record, label = numbers["records"][at]
         lowest.append([record, name(label, LONGEST), percent(lower, digits)])
     shares = blocks.table(
-        ("of these", "at least", markup(BAR)), rows, "Table of shares of the records", "served",
+        ("of these", "at least", None), rows, "Table of shares of the records", "served",
         "What shares of the records keep at least.",
     )  # fmt: skip
     least = blocks.table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,11 +16,10 @@ from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
 from epsworth.report.escaping import LONGEST, escaped, markup, name, names
 from epsworth.report.maps import FILLED, HOLLOW, OTHER, UNSURE
-from epsworth.report.page import Page, Source, page
+from epsworth.report.page import Document, Page, Source, page
 from epsworth.report.text import at, count, report_name, share_down, share_up, size
 from epsworth.rounding import show_down, show_up
 
-Document = Mapping[str, Any]
 QUICK = ("hadamard", "ternary")  # others are planned in a second each: for one margin only
 FACTORS = (0.5, 1.0, 2.0)  # of the margin
 SPAN, STOPS = 4.0, 7  # of epsilon, either way

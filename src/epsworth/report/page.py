@@ -24,6 +24,7 @@ from epsworth.report.escaping import embedded, escaped, markup, without_folders
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+Document = Mapping[str, Any]  # what --json writes
 TEMPLATE = "page.html.jinja"
 STYLES, SCRIPTS = ("page.css", "plain.css"), ("saving.js", "stops.js")
 LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading

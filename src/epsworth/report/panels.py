@@ -17,7 +17,6 @@ from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surr
 
 LISTED = 5  # groups that are not folded away
 MOST_COLUMNS = 8  # mechanisms in the map's table
-BAR = '<span class="hidden">as a bar</span>'
 
 
 def which(held: Surroundings) -> str:
@@ -74,7 +73,7 @@ def groups(shown: Shown, held: Surroundings | None) -> Block | None:
         "groups",
         "Which groups are served worst",
         told,
-        blocks.table((*heads, markup(BAR)), with_bars, "Table of groups", "groups-table"),
+        blocks.table((*heads, None), with_bars, "Table of groups", "groups-table"),
         blocks.unfolded(f"all {len(rows)} groups", heads, rows) if len(rows) > LISTED else None,
     )
 
@@ -175,7 +174,7 @@ def _split(held: Surroundings, split: Split) -> Block:
         verdict = "guaranteed more than the even split, which may be as good"
     else:
         verdict = "no split was found that is guaranteed more than the even one"
-    heads = ("feature", "ε, even", "ε, split", markup('<span class="hidden">share of the total</span>'))
+    heads = ("feature", "ε, even", "ε, split", None)
     kept = [["even", even_low, even_high], ["split", low, high]]
     told = (
         f"By {mechanism_name(split.mechanism)} at ε = {show_up(split.total)} per record, on average over "

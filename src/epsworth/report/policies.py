@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Chart, Line, bar
 from epsworth.report.escaping import cleaned, escaped, markup, name, names
-from epsworth.report.page import MOST_POLICY, Page, Source, page
+from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
 from epsworth.report.text import at, count, mechanism_name, observed, protects, share_down, share_up, size, sure
 from epsworth.rounding import show_up
 from epsworth.space import Feature
@@ -32,7 +31,6 @@ CELLS = 40  # of a picture of what is sent
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
 MOST_EPSILONS = 60  # at which a tailored policy is told
-BAR = '<span class="hidden">as a bar</span>'
 
 
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
@@ -178,7 +176,7 @@ def _of_categories(rule: Rule) -> tuple[Block, None]:
     ]
     told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
     return blocks.table(
-        ("category", "chance", markup(BAR)), rows, f"Table of {cleaned(rule.feature.name, 40)}", "list", told
+        ("category", "chance", None), rows, f"Table of {cleaned(rule.feature.name, 40)}", "list", told
     ), None
 
 
@@ -227,7 +225,7 @@ def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
     )
 
 
-def tailored_page(held: Mapping[str, Any], source: Source) -> Page:
+def tailored_page(held: Document, source: Source) -> Page:
     """Return the page, with what clients run where the result holds it."""
     made, policy = held["tailored"], ""
     if "policy" in held:
@@ -254,7 +252,7 @@ def tailored_page(held: Mapping[str, Any], source: Source) -> Page:
     )  # fmt: skip
 
 
-def _kept_at(made: Mapping[str, Any]) -> Block:
+def _kept_at(made: Document) -> Block:
     epsilon = made["epsilon_per_record"]
     facts = [
         (show_up(epsilon), "ε per record", "total"),
@@ -273,7 +271,7 @@ def _kept_at(made: Mapping[str, Any]) -> Block:
     return blocks.decision(sentence, facts, protects(epsilon))
 
 
-def _kept(made: Mapping[str, Any]) -> Block:
+def _kept(made: Document) -> Block:
     """Return what is measured, each with a bar."""
     rows = [("ceiling: what no mechanism exceeds for the worst input", made["ceiling"], share_up)]
     if made["records"]:
@@ -289,7 +287,7 @@ def _kept(made: Mapping[str, Any]) -> Block:
             *rows,
         ]
     told = [[word, shown(share), bar(100 * share)] for word, share, shown in rows]
-    listed = blocks.table(("of all labels", "share", markup(BAR)), told, "Table of what is kept")
+    listed = blocks.table(("of all labels", "share", None), told, "Table of what is kept")
     return blocks.section("kept", "What it keeps", listed, kind=" across")
 
 
@@ -317,7 +315,7 @@ def _drawn(curves: Curves) -> Block:
     return blocks.section("curves", "At other epsilons", chart, numbers, told, kind=" across")
 
 
-def _tailored_limits(made: Mapping[str, Any]) -> Block:
+def _tailored_limits(made: Document) -> Block:
     said = [
         "Every column that is not named above is sent as it is; that a person takes part is seen, too.",
         text.ONE_RELEASE,

@@ -15,11 +15,10 @@ from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
 from epsworth.report.escaping import cleaned, escaped, markup, name, names
-from epsworth.report.page import Page, Source, page
+from epsworth.report.page import Document, Page, Source, page
 from epsworth.report.text import at, count, noise_name, share_down, share_up, size
 from epsworth.rounding import round_up, show_down, show_up
 
-Document = Mapping[str, Any]
 MOST_NOISES = 24  # that are listed
 MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
 MOST_EXPOSED, MOST_LISTED = 5, 50  # rows, of an audit and of a profile

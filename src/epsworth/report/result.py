@@ -16,7 +16,7 @@ from epsworth.numerals import short
 from epsworth.policy import Policy
 from epsworth.report.curves import curves_page
 from epsworth.report.learned import learnt_page, plan_page
-from epsworth.report.page import Heading, Page, Source
+from epsworth.report.page import Document, Heading, Page, Source
 from epsworth.report.policies import document_of, policy_page, tailored_page
 from epsworth.report.releases import exposure_page, noise_page, pac_page
 from epsworth.report.shown import Shown, held
@@ -28,7 +28,6 @@ from epsworth.utility.recommendation import recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
-Document = Mapping[str, Any]
 Wanted = dict[str, Any]  # of curves, by the names of `recommend`'s parameters
 Fits = Callable[[Document], bool]
 Reader = Callable[[Document, Wanted, Source], Page]
