@@ -32,7 +32,7 @@ def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
         path = Path(scratch) / "page.html"
-        ew.reports.report(curves(), at_least=0.8, command="epsworth utility model.skops flowers.csv ...").save(path)
+        ew.report.report(curves(), at_least=0.8, command="epsworth utility model.skops flowers.csv ...").save(path)
         browser = started.chromium.launch(
             executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )

@@ -21,7 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from skops import io
 
 from command_lines import changed
-from epsworth.studies.inputs import epsilon_grid
+from epsworth.inputs import epsilon_grid
 
 EPSWORTH = Path(sys.executable).with_name("epsworth")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from epsworth import noise as noise
     from epsworth import pac as pac
     from epsworth import policy as policy
-    from epsworth import reports as reports
+    from epsworth import report as report
     from epsworth.classifiers import Classifier, ClassifierError, as_classifier, load_model
     from epsworth.classifiers.service import remote
     from epsworth.guarantees import (
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from epsworth.policy import Policy, Receipt, perturb, perturb_file, perturb_files
     from epsworth.policy.transformer import Perturb
     from epsworth.space import Domain, Feature, LeakWarning
-    from epsworth.studies.result import StudyResult
-    from epsworth.studies.study import Study
+    from epsworth.study import Study, StudyResult
     from epsworth.utility.boxes import SafeBox, safe_box
     from epsworth.utility.curve_parts import CurveParts, stability_in_parts
     from epsworth.utility.curves import Curves
@@ -105,8 +104,8 @@ _HOMES = {
     "Domain": "space",
     "Feature": "space",
     "LeakWarning": "space",
-    "Study": "studies.study",
-    "StudyResult": "studies.result",
+    "Study": "study",
+    "StudyResult": "study",
 }
 
 __all__ = [
@@ -173,7 +172,7 @@ _PARTS = (
     "noise",
     "pac",
     "policy",
-    "reports",
+    "report",
 )  # reached as attributes: epsworth.mechanisms.kernel(...)
 
 

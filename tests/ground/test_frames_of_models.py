@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 import epsworth as ew
 from epsworth.classifiers import as_classifier
 from epsworth.classifiers.classifier import declared_inputs, table_of
-from epsworth.studies.inputs import read_records
+from epsworth.inputs import read_records
 
 RNG = np.random.default_rng(0)
 AGE, KIND = RNG.uniform(0, 100, 40), RNG.integers(0, 3, 40)

@@ -10,13 +10,13 @@ import pytest
 from epsworth.cli.privatize import _pool
 from epsworth.exposure.tables import encode
 from epsworth.headers import NO_HEADER, shown_names
+from epsworth.inputs import column_named
 from epsworth.learner import LatticeConfig
 from epsworth.pac.pool import check_finite, checked_columns
 from epsworth.policy import Policy
 from epsworth.policy.tables import Perturbation
 from epsworth.records import as_records
 from epsworth.space import Domain
-from epsworth.studies.inputs import column_named
 from epsworth.tables import column, read_table
 
 RECORD = ("63.75", "female", "27.15")

@@ -24,9 +24,9 @@ from sklearn.tree import DecisionTreeClassifier
 import epsworth as ew
 from epsworth.classifiers import as_classifier
 from epsworth.exposure import ExposureError, encode
+from epsworth.inputs import read_records
 from epsworth.learner import LatticeConfig, report_file
 from epsworth.policy import Policy, perturb_file
-from epsworth.studies.inputs import read_records
 from epsworth.tables import inferred, read_table
 
 AGE = Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["job", "bmi", "sick"])

@@ -11,7 +11,7 @@ from planting import mutant
 
 AUDIT = "tests/policy/test_audit.py"
 AUDIT_DOORS = "tests/policy/test_audit_doors.py"
-FOREIGN = "tests/reports/test_foreign_files.py"
+FOREIGN = "tests/report/test_foreign_files.py"
 
 
 @mutant(
@@ -88,9 +88,9 @@ def everything_is_harmless(original):
 
 
 @mutant(
-    "epsworth.studies.running.model_of_file",
+    "epsworth.inputs.model_of_file",
     claim="a study runs no code of a model file by itself",
-    test="tests/studies/test_study_results.py::test_a_study_runs_no_code_and_sends_no_record_by_itself",
+    test="tests/study/test_study_results.py::test_a_study_runs_no_code_and_sends_no_record_by_itself",
 )
 def studies_trust_their_models(original):
     return lambda path, trust: original(path, True)
@@ -100,69 +100,69 @@ def studies_trust_their_models(original):
 
 
 @mutant(
-    "epsworth.reports.numbers.units",
+    "epsworth.report.text.units",
     claim="every number on a page is the result's, rounded to the safe side",
-    test="tests/reports/test_utility_page.py::test_every_number_is_the_results_rounded_to_the_safe_side[few]",
+    test="tests/report/test_utility_page.py::test_every_number_is_the_results_rounded_to_the_safe_side[few]",
 )
 def numbers_of_pages_upwards(original):
     return lambda values, digits, *, upwards: original(values, digits, upwards=True)
 
 
 @mutant(
-    "epsworth.reports.numbers.share_up",
+    "epsworth.report.text.share_up",
     claim="every number on a page is the result's, rounded to the safe side",
-    test="tests/reports/test_policy_page.py::test_a_policys_promise_is_never_understated",
+    test="tests/report/test_policy_page.py::test_a_policys_promise_is_never_understated",
 )
 def shares_of_pages_down(original):
-    from epsworth.reports.numbers import share_down
+    from epsworth.report.text import share_down
 
     return share_down
 
 
 @mutant(
-    "epsworth.reports.parts.facts",
+    "epsworth.report.blocks.decision",
     claim="one quantity has the same digits wherever it stands on a page",
-    test="tests/reports/test_one_number.py::test_a_quantity_has_the_same_digits_wherever_it_stands[privatize]",
+    test="tests/report/test_one_number.py::test_a_quantity_has_the_same_digits_wherever_it_stands[privatize]",
 )
 def facts_with_more_digits(original):
-    def facts(told):
-        return original((value.replace("%", "").strip() + "01 %" * ("%" in value), *rest) for value, *rest in told)
+    def decision(sentence, facts, *given, **more):
+        told = [(value.replace("%", "").strip() + "01 %" * ("%" in value), *rest) for value, *rest in facts]
+        return original(sentence, told, *given, **more)
 
-    return facts
+    return decision
 
 
 @mutant(
-    "epsworth.reports.sentences.observed",
+    "epsworth.report.text.observed",
     claim="what an observer may know, from any prior, is never understated on a page",
-    test="tests/reports/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
+    test="tests/report/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
 )
 def observers_without_delta(original):
     return lambda total, delta, prior: original(total, 0.0, prior)
 
 
 @mutant(
-    "epsworth.reports.escaping.escaped",
+    "epsworth.report.escaping.escaped",
     claim="what a file holds stays text on its page",
-    test="tests/reports/test_page.py::test_hostile_names_labels_and_notes_are_shown_and_do_nothing",
+    test="tests/report/test_page.py::test_hostile_names_labels_and_notes_are_shown_and_do_nothing",
 )
 def names_are_markup(original):
     import html
 
-    return lambda *given: html.unescape(original(*given))
+    from markupsafe import Markup
+
+    return lambda *given: Markup(html.unescape(str(original(*given))))
 
 
 @mutant(
-    "epsworth.reports.learnt_page._kinds",
+    "epsworth.report.learned.kinds_of",
     claim="a map of what was learnt fills those cells alone whose label is certified",
-    test="tests/reports/test_learner_pages.py::test_what_is_not_certified_is_never_drawn_as_if_it_were",
+    test="tests/report/test_learner_pages.py::test_what_is_not_certified_is_never_drawn_as_if_it_were",
 )
 def open_cells_are_filled(original):
-    def kinds(held, labels):
-        from epsworth.reports.learnt_page import FILLED, UNSURE
+    from epsworth.report.maps import FILLED, UNSURE
 
-        return [FILLED if kind == UNSURE else kind for kind in original(held, labels)]
-
-    return kinds
+    return lambda held: [FILLED if kind == UNSURE else kind for kind in original(held)]
 
 
 @mutant(

@@ -18,9 +18,9 @@ from sklearn.svm import LinearSVC
 
 from epsworth import load_model
 from epsworth.classifiers.reading import Predict, ignoring_names
+from epsworth.inputs import model_of_file
 from epsworth.pac import MI, FixedForest, PACPrivatizer
 from epsworth.pac.model_files import KIND
-from epsworth.studies.inputs import model_of_file
 
 X, Y = load_iris(return_X_y=True)
 NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]

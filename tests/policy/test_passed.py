@@ -335,7 +335,7 @@ def test_audits_and_pages_say_it():
     audit = audit_policy(POLICY)
     assert audit.passed, str(audit)
     assert {check.name for check in audit.record} >= {"pass", "undeclared"}
-    page = ew.reports.report(POLICY)
+    page = ew.report.report(POLICY)
     assert "<bdi>id</bdi>, <bdi>city</bdi> are sent as they are; a column that the policy does not name" in page.html
 
 

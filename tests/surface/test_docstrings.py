@@ -15,7 +15,7 @@ import numpy as np
 PARTS = (
     "epsworth",
     *(f"epsworth.{part}" for part in (
-        "policy", "mechanisms", "pac", "learner", "noise", "exposure", "reports",
+        "policy", "mechanisms", "pac", "learner", "noise", "exposure", "report",
     )),
 )  # fmt: skip
 PUBLIC = {

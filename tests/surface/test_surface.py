@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 
 
-PARTS = ("", "learner", "mechanisms", "policy", "pac", "reports", "exposure", "noise")
+PARTS = ("", "learner", "mechanisms", "policy", "pac", "report", "exposure", "noise")
 
 
 def test_every_public_name_exists_and_stands_in_the_reference():

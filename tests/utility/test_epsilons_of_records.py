@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 import epsworth as ew
 from epsworth.cli import options
 from epsworth.mechanisms.record import budgets
-from epsworth.studies.study import EPSILONS
+from epsworth.study import EPSILONS
 from epsworth.utility.problem import DEFAULT_EPSILONS
 
 X = np.random.default_rng(0).random((40, 3))

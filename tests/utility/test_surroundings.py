@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import MASS_UNIT, Surroundings, look_around, numbered, served
+from epsworth.utility.surroundings import Surroundings, look_around, numbered, served
 
 DOMAIN = {"age": (0, 100), "bmi": (10, 60)}
 
@@ -65,7 +65,7 @@ def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(as
         look_around(curves, problem, frame, record=40)
 
 
-def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
+def test_the_map_holds_the_models_labels(asked):
     curves, problem, frame, _, _, around = asked
     model = problem.classifier.inside
     drawn = around.map
@@ -76,14 +76,6 @@ def test_the_map_holds_the_models_labels_and_the_mechanisms_masses(asked):
         assert drawn.labels[drawn.cells[i, j]] == str(label)
     assert drawn.labels[drawn.label] == str(curves.labels[around.record])
     assert drawn.own == (float(frame["age"][around.record]), float(frame["bmi"][around.record]))
-    assert drawn.mechanisms == curves.mechanisms
-    law = ew.MECHANISMS["pm"](2.0).law((drawn.own[1] - 10) / 50)
-    edges = np.linspace(0, 1, 65)
-    truth = law.cell_masses(edges)
-    told = drawn.masses[0, 1, 1] / MASS_UNIT
-    assert (told <= truth).all()
-    assert (told >= truth - 2 / MASS_UNIT).all()
-    assert drawn.masses.sum(axis=-1).max() <= MASS_UNIT
 
 
 def test_box_and_split_are_those_of_the_library(asked):
@@ -158,12 +150,6 @@ def test_one_feature_arrays_grids_and_indicators():
     around = look_around(Run.of(tolerance=0.1, rng=0).curves(problem), problem, table, rng=0)
     drawn = around.map
     assert drawn.cells.shape == (200,)
-    assert drawn.mechanisms == ("pm", "pm:indicator=0.1", "laplace")
-    assert len(drawn.epsilons) == 16
-    assert {drawn.epsilons[0], drawn.epsilons[-1]} == {0.5, 8.0}
-    own = np.flatnonzero((drawn.edges[0][:-1] < drawn.own[0]) & (drawn.edges[0][1:] >= drawn.own[0]))[0]
-    assert drawn.masses[1, 0, 0, own] >= 0.1 * MASS_UNIT - 1  # the raw record is sent so often
-    assert drawn.masses[2, 0, 0].sum() < 0.9 * MASS_UNIT  # Laplace noise leaves the range
     assert around.split is None
     assert around.groups == ()
 
@@ -217,15 +203,14 @@ def test_a_model_that_fails_elsewhere_leaves_a_note():
     assert "could not be computed" in around.notes[0]
 
 
-def test_under_a_policy_what_clients_release_is_drawn():
+def test_under_a_policy_there_is_a_map_and_a_box_and_no_split():
     frame = people()
     model, _ = fitted(frame)
     policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
     problem = ew.problem_of_policy(policy, model, frame)
     around = look_around(Run.of(rng=1).curves(problem), problem, frame, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)
-    assert around.map.mechanisms == ("policy",)
-    assert around.map.masses.sum(axis=-1).min() > 0.99 * MASS_UNIT
+    assert around.map is not None
     assert around.split is None
     assert around.box is not None
 
@@ -266,7 +251,7 @@ def test_entries_of_another_kind_are_refused(asked, name):
     damaged = copy.deepcopy(document)
     DAMAGES[name](damaged)
     assert damaged != document
-    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-2"):
+    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-3"):
         Surroundings.from_dict(damaged)
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from epsworth.cli import services
 from epsworth.cli.options import DEADLINE, split_commas, workers
 from epsworth.cli.substitutes import with_gaps
-from epsworth.studies.inputs import (
+from epsworth.inputs import (
+    FileDigest,
     check_column,
     check_gaps_of,
     check_row,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from epsworth.classifiers import Classifier
     from epsworth.guarantees import Unit
     from epsworth.space import Domain
-    from epsworth.studies.study import Study
+    from epsworth.study import Study
     from epsworth.utility.deadline import Standing
 
 
@@ -77,13 +78,12 @@ class Inputs:
         from epsworth.classifiers import as_classifier
         from epsworth.policy import Policy
         from epsworth.space import Domain
-        from epsworth.studies.read_files import check_unchanged, read_files
 
         if given["domain"] is not None and given["domain_from_data"]:
             raise ValueError("--domain and --domain-from-data exclude each other; keep --domain")
         named = {"model": model, "table": table} if given.get("report") is not None else {}
         files = {name: Path(path) for name, path in named.items() if str(path) != "-" and not is_address(path)}
-        before = read_files(files)
+        digests = {name: FileDigest.of(path, name) for name, path in files.items()}
         declared = None if given["domain"] is None else Domain.load(given["domain"])
         clients = None if policy is None else Policy.load(policy)
         asked = as_classifier(classifier(model, given))
@@ -94,8 +94,7 @@ class Inputs:
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
         declared = with_gaps(declared, given.get("missing"), names, frame.columns, given["domain"])
-        check_unchanged(before, files)
-        origins = {name.capitalize(): one.named(files[name]) for name, one in before.items()}
+        origins = {name.capitalize(): one.named(files[name]) for name, one in digests.items()}
         return cls(asked, frame, truth, names, declared, origins, table)
 
     def with_whole_numbers(self) -> Self:
@@ -226,7 +225,7 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
 def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
     """Return the question of ``recommend`` as a study that lies at a destination."""
     from epsworth.space import Domain
-    from epsworth.studies.study import WANTED, Study
+    from epsworth.study import WANTED, Study
 
     folder = Path(destination).absolute().parent  # some versions of Typer leave texts in their context
     names: dict[str, Any] = {"model": model, "table": table, "domain": given["domain"]}

@@ -24,7 +24,7 @@ def demo(
 
     from epsworth.demo import AT_LEAST, RANGES, stories
     from epsworth.files import check_distinct
-    from epsworth.reports import report
+    from epsworth.report import report
     from epsworth.utility.figures import plot_curves
 
     check_distinct(document=document, picture=picture, page=page)

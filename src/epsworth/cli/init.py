@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsworth import inputs
 from epsworth.cli import options, show
-from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.space import Feature

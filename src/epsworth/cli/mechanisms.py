@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsworth import inputs
 from epsworth.cli import options, show
 from epsworth.rounding import round_down, show_up
-from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.mechanisms.family import Family

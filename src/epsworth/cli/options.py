@@ -349,7 +349,7 @@ def check_resume(resume: Path | None) -> None:
 def check_page(page: Path | None) -> None:
     """Refuse, before any work, a page that cannot be written."""
     if page is not None:
-        from epsworth.reports.page import check_page as check
+        from epsworth.report.page import check_page as check
 
         check(page)
 

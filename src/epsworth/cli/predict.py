@@ -32,8 +32,8 @@ def predict(
     from epsworth import learner
     from epsworth.classifiers.classifier import declared_inputs, table_of
     from epsworth.extras import needed
+    from epsworth.inputs import model_of_file
     from epsworth.learner.report_files import check_table, write_table
-    from epsworth.studies.inputs import model_of_file
     from epsworth.tables import read_table
 
     check_table(destination)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from epsworth import inputs
 from epsworth.cli import options, show
 from epsworth.cli.report import write_document_page
 from epsworth.rounding import round_up, show_up
-from epsworth.studies import inputs
 
 if TYPE_CHECKING:
     from epsworth.arrays import Floats

@@ -13,7 +13,7 @@ import typer
 from epsworth.cli import asking, options, services, show
 from epsworth.cli.running import leave_if
 from epsworth.cli.substitutes import with_gaps
-from epsworth.studies.inputs import is_address, tailored_of
+from epsworth.inputs import is_address, tailored_of
 
 if TYPE_CHECKING:
     from epsworth.policy import Policy
@@ -145,7 +145,7 @@ def _check(given: Mapping[str, Any]) -> None:
 def _saved(context: typer.Context) -> Answer:
     """Return the curves that a file or a folder holds."""
     from epsworth.space import Domain
-    from epsworth.studies.result import curves_of_file
+    from epsworth.study import curves_of_file
 
     given = context.params
     source, domain = given["source"], given["domain"]

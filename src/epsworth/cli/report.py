@@ -13,8 +13,7 @@ import typer
 
 from epsworth.cli import asking, options, show
 from epsworth.cli.recommend import check_choice, view_asked
-from epsworth.studies.inputs import is_address
-from epsworth.studies.versions import told, versions
+from epsworth.inputs import in_a_line, is_address, versions
 
 if TYPE_CHECKING:
     from epsworth.space import Domain
@@ -46,7 +45,7 @@ def report(
 
     One file, which asks for nothing and can be sent to anyone who may see the table.
     """
-    from epsworth.reports import Heading, report_file
+    from epsworth.report import Heading, report_file
 
     options.check_page(output)
     check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
@@ -71,13 +70,13 @@ def write_page(
     loaded: asking.Inputs | None = None,
 ) -> None:
     """Write what --report asks for: the page of curves, with the command that made them and what it read."""
-    from epsworth.reports import report
+    from epsworth.report import report
 
     if path is None:
         return
     beside: dict[str, Any] = {"command": command_line(), "surroundings": around}
     if loaded is not None:  # else the curves were: whatever computed them, it was not this run
-        beside["origins"] = {**loaded.origins, "Versions": told(versions())}
+        beside["origins"] = {**loaded.origins, "Versions": in_a_line(versions())}
     if found is not None:
         report(curves, **found.asked, **beside).save(path)
     else:
@@ -111,14 +110,14 @@ def surroundings(
 
 def beside_curves(around: Surroundings | None, declared: Domain | None = None) -> dict[str, Any]:
     """Return what files keep beside curves: declared ranges, and what a page shows of one record."""
-    from epsworth.reports.result import beside
+    from epsworth.report.result import beside
 
     return beside(around) if around is not None else {} if declared is None else {"domain": declared.to_dict()}
 
 
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:
     """Write what --report asks for: the page of what --json writes, with the command that made it."""
-    from epsworth.reports import report_document
+    from epsworth.report import report_document
 
     if path is not None:
         report_document(document, command=command_line()).save(path)

@@ -12,8 +12,7 @@ from epsworth.cli import options, services, show
 from epsworth.cli.running import bar, connections_may_break, leave_if, running
 
 if TYPE_CHECKING:
-    from epsworth.studies.result import StudyResult
-    from epsworth.studies.study import Study
+    from epsworth.study import Study, StudyResult
 
 CHANGED = 1  # exit status
 
@@ -51,7 +50,7 @@ def run(
 
     Ctrl-C ends the run with what is proven so far, and exit status 130; a second one ends it at once.
     """
-    from epsworth.studies.study import Study
+    from epsworth.study import Study
 
     if check is not None:
         _refuse_beside_check(
@@ -92,7 +91,7 @@ def _show_again(
     """Print and write what a kept result holds; nothing is asked."""
     from epsworth.documents import read_json
     from epsworth.files import RESULT_BYTES, reading
-    from epsworth.studies.result import StudyResult, curves_of_file, is_study_result
+    from epsworth.study import StudyResult, curves_of_file, is_study_result
 
     with reading(source, "result file", most=RESULT_BYTES) as content:
         study = is_study_result(read_json(content))
@@ -124,7 +123,7 @@ def _seconds(given: float | None) -> float | None:
 
 
 def _tell_changes(study: Study, path: Path) -> None:
-    from epsworth.studies.result import StudyResult
+    from epsworth.study import StudyResult
 
     found = StudyResult.load(path).changes(study)
     out = show.console()
@@ -147,9 +146,9 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
         plot_curves(found.curves, plot, on=[found.study.on], of=answer.of, recommended=answer)
     if report is not None:
         from epsworth.cli.report import command_line
-        from epsworth.reports.result import study_page
+        from epsworth.report import report as page_of
 
-        study_page(found, command_line()).save(report)
+        page_of(found, command=command_line()).save(report)
 
 
 def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None, verbose: bool) -> None:

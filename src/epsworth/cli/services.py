@@ -10,7 +10,7 @@ import typer
 
 from epsworth.cli.panels import REMOTE
 from epsworth.cli.running import connections_may_break
-from epsworth.studies.inputs import is_address
+from epsworth.inputs import is_address
 
 ONLY_SERVICES = {  # parameters of commands -> arguments of `remote`; a --budget of radius is another one
     "most_asked": "budget",

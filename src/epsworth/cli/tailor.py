@@ -103,7 +103,7 @@ def tailor(
     """  # noqa: D301  # the parser's mark for lines that stay as they are
     import epsworth as ew
     from epsworth.cli.report import write_document_page
-    from epsworth.reports.tailored_page import document_of
+    from epsworth.report.policies import document_of
     from epsworth.space import LeakWarning
     from epsworth.utility.tailored import record_epsilon
 

@@ -21,7 +21,6 @@ from epsworth.documents import in_words, read_as
 from epsworth.guarantees import promise_from_dict
 from epsworth.headers import looks_like_header
 from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
-from epsworth.mechanisms.record import RecordRelease
 from epsworth.numerals import short, whole
 from epsworth.results import Result, json_form
 from epsworth.rounding import down, round_down
@@ -34,14 +33,13 @@ from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.tailored_policies import TailoredProblem
 
-FORMAT = "epsworth-surroundings-2"
-MASS_UNIT = 100_000  # masses of a picture are whole numbers of 1/MASS_UNIT, rounded down
+FORMAT = "epsworth-surroundings-3"
 MOST_VALUES = 12  # of a column that groups records
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionMap(Result):
-    """The labels around one record while one or two features vary, and where mechanisms send them: a picture.
+    """The labels around one record while one or two features vary: a picture.
 
     Attributes
     ----------
@@ -54,12 +52,6 @@ class DecisionMap(Result):
         Those that occur; ``label`` is the number of the record's own.
     cells : ndarray of int, shape ``(cells,)`` or ``(cells, cells)``
         The number of the label at every cell's centre; the first feature comes first.
-    mechanisms : tuple of str
-        Those that release features; of others there is no mass.
-    epsilons : tuple of float
-        Some of the curves', as they state them.
-    masses : ndarray of int, shape ``(mechanisms, epsilons, features, cells)``
-        How likely a released value lies in each cell, in units of 1/100,000, rounded down.
     """
 
     features: tuple[str, ...]
@@ -68,9 +60,6 @@ class DecisionMap(Result):
     labels: tuple[str, ...]
     label: int
     cells: NDArray[np.int64]
-    mechanisms: tuple[str, ...]
-    epsilons: tuple[float, ...]
-    masses: NDArray[np.int64]
 
     def __str__(self) -> str:
         """Return how large it is, and the labels in it."""
@@ -199,7 +188,7 @@ class Surroundings(Result):
         return "\n".join([f"around record {self.record}:", *(f"  {part}" for part in parts if part is not None)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: full precision, nothing rounded but the masses of the map."""
+        """Return the JSON form: full precision, nothing rounded."""
         domain = None if self.domain is None else json_form(self.domain.to_dict())
         return {"format": FORMAT, **super().to_dict(), "domain": domain}
 
@@ -234,7 +223,6 @@ def numbered(values: Sequence[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]
 
 
 CELLS = {1: 200, 2: 64}  # per feature of a map
-MOST_EPSILONS = 16  # of which a map holds masses
 MOST_LABELS = 12
 MOST_COLUMNS = 8  # that group records
 FEWEST_RECORDS = 5  # of a group in a file: what fewer keep would tell of one
@@ -358,7 +346,7 @@ def _near(
         return around
     numeric = all(feature.categories is None for feature in problem.features)
     if numeric and len(problem.features) in CELLS:
-        around = replace(around, map=_tried("the map", notes, lambda: _map(curves, one)))
+        around = replace(around, map=_tried("the map", notes, lambda: _map(one)))
     said(0.2)
     if numeric and BOX_ASKS * slow > _allowed(curves):
         notes.append("safe ranges would take long with this model and were left out; ask epsworth safe-box")
@@ -452,25 +440,6 @@ def _box(one: Problem, words: str, epsilon: float, curves: Curves, draws: np.ran
         return _box(one, PLAIN, epsilon, curves, draws)
 
 
-def _laws(curves: Curves, problem: Problem) -> dict[str, list[RecordRelease]]:
-    """Return what releases the features, by mechanism, at the epsilons of a map; the others left out."""
-    if problem.subsets:
-        return {}
-    at = shown_epsilons(curves).tolist()
-    releases = dict(zip(problem.names, problem.releases, strict=True))
-    return {
-        name: [releases[name][e] for e in at]
-        for name in curves.mechanisms
-        if name in releases and releases[name][0].mechanisms
-    }
-
-
-def shown_epsilons(curves: Curves) -> NDArray[np.intp]:
-    """Return which of the curves' epsilons a map holds masses for."""
-    count = len(curves.epsilons)
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_EPSILONS)).round().astype(np.intp))
-
-
 def _continuous(domain: Domain | None) -> Domain | None:
     """Return ranges without what is rounded: a box lies in all of them."""
     if domain is None:
@@ -483,9 +452,9 @@ def _own(feature: Feature, column: NDArray[Any]) -> float:
     return float(feature.missing if feature.gaps(column)[0] else column[0])
 
 
-def _map(curves: Curves, problem: Problem) -> DecisionMap:
+def _map(problem: Problem) -> DecisionMap:
     """Ask about the centres of a grid around the one record of a question."""
-    features, own, laws = problem.features, problem.unit[0], _laws(curves, problem)
+    features = problem.features
     size = CELLS[len(features)]
     edges, centres = np.linspace(0, 1, size + 1), (np.arange(size) + 0.5) / size
     points = np.stack(np.meshgrid(*[centres] * len(features), indexing="ij"), axis=-1).reshape(-1, len(features))
@@ -502,22 +471,7 @@ def _map(curves: Curves, problem: Problem) -> DecisionMap:
         labels=labels,
         label=int(numbers[0]),
         cells=numbers[1:].reshape([size] * len(features)),
-        mechanisms=tuple(laws),
-        epsilons=tuple(curves.epsilons[shown_epsilons(curves)].tolist()),
-        masses=_masses(laws, own, edges, len(shown_epsilons(curves))),
     )
-
-
-def _masses(laws: Mapping[str, list[RecordRelease]], own: Floats, edges: Floats, count: int) -> NDArray[np.int64]:
-    """Return the masses of the cells, in whole units, rounded down; the raw record's own cell where one may be sent."""
-    result = np.zeros((len(laws), count, len(own), len(edges) - 1), dtype=np.int64)
-    for m, releases in enumerate(laws.values()):
-        for e, release in enumerate(releases):
-            for j, mechanism in enumerate(release.mechanisms):
-                masses = (1 - release.reveal) * mechanism.law(own[j]).cell_masses(edges)
-                masses[min(int(np.searchsorted(edges, own[j], "left") or 1) - 1, len(masses) - 1)] += release.reveal
-                result[m, e, j] = np.floor(MASS_UNIT * np.clip(masses, 0, 1) * (1 - 1e-9))
-    return result
 
 
 def _groups(curves: Curves, place: Place, X: Any, y: ArrayLike | None, notes: list[str]) -> tuple[Grouping, ...]:

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skops.io import dump
 
 import epsworth as ew
-from epsworth import reports
+from epsworth import report
 
 RANGES = {"age": (0, 100), "bmi": (10, 60)}
 NUMBER = re.compile(r"[-+–−±<>≤≥≈~ \u00a0%.,\de∞]*\d[-+–−±<>≤≥≈~ \u00a0%.,\de∞]*")
@@ -87,14 +87,14 @@ def curves():
 
 @golden(
     "numbers on a page of curves",
-    subject="epsworth.reports.numbers.units",
+    subject="epsworth.report.text.units",
     mutate=changed(lambda found: (np.array(found, dtype=object) + 1).tolist()),
     tolerance=EXACT,
 )
 def _():
     return {
-        "average": numbers(reports.report(curves(), at_least=0.7, max_epsilon=8)),
-        "worst": numbers(reports.report(curves(), at_least=0.6, max_epsilon=8, on="worst")),
+        "average": numbers(report.report(curves(), at_least=0.7, max_epsilon=8)),
+        "worst": numbers(report.report(curves(), at_least=0.6, max_epsilon=8, on="worst")),
     }
 
 
@@ -106,7 +106,7 @@ def _():
 )
 def _():
     policy = ew.Policy.of("pm", 1, ew.Domain.of(RANGES | {"job": ["clerk", "nurse"]}), per="feature", bits=8)
-    return numbers(reports.report(policy))
+    return numbers(report.report(policy))
 
 
 @golden(
@@ -122,8 +122,8 @@ def _(folder):
     asked = ("rows.csv", "--target", "label", "--l2", "0.05", "--seed", "1")
     command(folder, "profile", *asked, "--json", "profile.json")
     command(folder, "learn", "plan", "--epsilon", "1", "--margin", "0.02", "--json", "plan.json")
-    found["plan"] = numbers(reports.report_file(folder / "plan.json"))
-    found["profile"] = numbers(reports.report_document(json.loads((folder / "profile.json").read_text())))
+    found["plan"] = numbers(report.report_file(folder / "plan.json"))
+    found["profile"] = numbers(report.report_document(json.loads((folder / "profile.json").read_text())))
     return found
 
 
@@ -236,5 +236,5 @@ def _(folder):
         "choice": [found.recommendation.choice.mechanism, found.recommendation.choice.epsilon],
         "seed": found.seed,
         "policy": (found.policy or "").splitlines(),
-        "page": numbers(reports.report_file(folder / "result.json"))["cells"],
+        "page": numbers(report.report_file(folder / "result.json"))["cells"],
     }

@@ -1,0 +1,449 @@
+"""The page of curves: what to choose, what it keeps, what it protects, who is served worst, what is not protected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from epsworth.policy import Policy
+from epsworth.report import blocks, panels, text
+from epsworth.report.blocks import Block
+from epsworth.report.charts import COLOURS, Axis, Chart, Line, bar, short, stepped
+from epsworth.report.escaping import LONGEST, cleaned, escaped, markup, name, names
+from epsworth.report.page import Page, Source, page
+from epsworth.report.shown import SHARES, Shown, View
+from epsworth.report.text import (
+    EVEN,
+    POINT,
+    PRIORS,
+    RECORD,
+    SPACE,
+    SUBJECTS,
+    WORDS,
+    filled,
+    observed,
+    percent,
+    percent_range,
+    sure,
+)
+from epsworth.rounding import show_down, show_up
+from epsworth.space import Domain
+from epsworth.utility.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+TITLE = "What is this epsilon worth?"
+SCRIPTS, STYLES = ("curves.js", "saving.js"), ("page.css",)
+TOGETHER = 5  # curves in one picture; more get a picture each
+FAR = 40  # ratio of epsilons from which on their axis is logarithmic
+ROOM = 18  # above the target's line, for its name
+TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
+STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
+TO_RUN = (
+    "For what clients must run: "
+    "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
+)
+OBSERVER = {  # how the script tells what an epsilon means
+    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **RECORD, "seen": seen})
+    for kind, seen in (
+        ("pure", f"At {POINT} one release"),
+        ("certain", f"At {POINT} one release"),
+        ("weaker", f"One release at ε{SPACE}={SPACE}{{total}}, δ{SPACE}={SPACE}{{delta}} per record"),
+    )
+}
+
+
+def curves_page(shown: Shown, source: Source, held: Surroundings | None = None) -> Page:
+    """Return the page; ``held`` is what a file keeps beside curves."""
+    policy, features = _policy(shown, held), shown.curves.features
+    numbers = shown.numbers | {
+        "words": WORDS | OBSERVER | {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)},
+        "frames": [_frame(_chart(shown, view)) for view in shown.views],
+        "fingerprint": source.fingerprint,
+    }
+    count = len(shown.curves.labels)
+    parts: list[Block | None] = [_decision(shown, held), _controls(shown), _curves(shown), _now(shown), _meaning(shown)]
+    if count > 1:
+        parts += [_records(shown), panels.groups(shown, held)]
+    if held is not None:
+        parts += panels.sections(held)
+    return page(
+        TITLE, markup("{}; perturbed: {}.", f"{count} records" if count > 1 else "one record", names(features)),
+        [*parts, _limits(shown, held)], source, origin=_origin(shown, held), holds=_holds(held),
+        more=_of_policy(shown, policy), numbers=numbers, policy="" if policy is None else policy.to_toml(),
+        title=f"{TITLE} {cleaned(', '.join(map(str, features[:12])))}", scripts=SCRIPTS, styles=STYLES,
+    )  # fmt: skip
+
+
+def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
+    """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
+    if held is None or held.domain is None or not held.declared or shown.found.choice is None:
+        return None
+    try:
+        return shown.found.policy(held.domain)
+    except ValueError:  # no exact sampler, made for its model, or a policy already
+        return None
+
+
+# ---- the decision
+
+
+def _decision(shown: Shown, held: Surroundings | None) -> Block:
+    if shown.point is None:
+        return blocks.decision(WORDS["nothing"], (), shown.found.feasible)
+    (m, e), view = shown.point, shown.views[0]
+    lower = percent(shown.lower(view, m, e), shown.digits)
+    costly = view.bounds.lower[m, e] >= shown.found.at_least and not shown.accepted[m, e]
+    words = {
+        "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": SUBJECTS[view.of],
+        "lower": lower, "sure": sure(shown.curves.confidence), "target": percent(shown.target, shown.digits),
+        "most": show_down(shown.found.max_epsilon),
+    }  # fmt: skip
+    sentence = filled(WORDS["use" if shown.found.feasible else "costly" if costly else "none"], words)
+    facts = (
+        (words["total"], "ε per record", "total"),
+        (lower, "guaranteed probability that it is kept", "lower"),
+        (text.share_up(observed(shown.total, shown.delta, EVEN / 100)), text.CERTAINTY, "after"),
+    )
+    return blocks.decision(sentence, facts, shown.found.feasible, "" if held is None else panels.split_untaken(held))
+
+
+def _controls(shown: Shown) -> Block:
+    several = len(shown.quantities) > 1
+    stop, target = shown.stops.index(shown.total), shown.targets.index(shown.target)
+    return {
+        "is": "controls",
+        "views": [f"{view.of}: {view.title}" if several else view.title for view in shown.views],
+        "sliders": [
+            blocks.slider("target", "At least", target, len(shown.targets) - 1, percent(shown.target, shown.digits)),
+            blocks.slider("stop", "ε per record", stop, len(shown.stops) - 1, show_up(shown.total)),
+        ],
+    }
+
+
+# ---- the curves
+
+
+def _curves(shown: Shown) -> Block:
+    views = [
+        {"is": "view", "number": i, "blocks": [
+            blocks.paragraph(
+                f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
+                f"truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
+            ),
+            blocks.pictures(*_pictures(shown, i)),
+            _every_number(shown, view),
+        ]}
+        for i, view in enumerate(shown.views)
+    ]  # fmt: skip
+    told = ["The dashed line across is what is asked for, the upright one the ε looked at."]
+    if shown.capped:
+        told.append(
+            "The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+        )
+    told.append(f"All bands hold together {sure(shown.curves.confidence)}.")
+    if len(shown.at) < len(shown.curves.epsilons):
+        told.append(f"{len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown.")
+    return blocks.section("curves", "How often the label is kept", *views, " ".join(told))
+
+
+def _chart(shown: Shown, view: View, lines: Sequence[Line] = (), what: str = "", **more: Any) -> Chart:
+    """Return a picture of a view: one large one for a few curves, else small ones."""
+    low = min(0.5, math.floor(10 * float(view.bounds.lower.min())) / 10)
+    first, last = shown.stops[0], shown.stops[-1]
+    axes = Axis("ε per record", first, last, log=last > FAR * first), Axis("", low, 1.0, percent=True)
+    if len(shown.names) <= TOGETHER:
+        return Chart(what, *axes, lines, named=True, height=380, left=58, room=152, top=46, bottom=46, **more)
+    return Chart(what, *axes, lines, named=False, width=300, height=210, left=50, room=14, top=12, bottom=34, **more)
+
+
+def _frame(chart: Chart) -> dict[str, Any]:
+    """Return what the script needs to move things."""
+    return {
+        "left": chart.left, "span": chart.right - chart.left, "top": chart.top, "tall": chart.base - chart.top,
+        "first": chart.x.low, "last": chart.x.high, "low": chart.y.low, "log": chart.x.log,
+    }  # fmt: skip
+
+
+def _pictures(shown: Shown, number: int) -> list[Markup]:
+    """Return the pictures of a view: one of a few curves, else one each, the others behind it in grey."""
+    every = range(len(shown.names))
+    groups = [list(every)] if len(every) <= TOGETHER else [[m] for m in every]
+    return [_picture(shown, number, bold) for bold in groups]
+
+
+def _picture(shown: Shown, number: int, bold: list[int]) -> Markup:
+    view, together = shown.views[number], len(bold) > 1 or len(shown.names) == 1
+    lower, upper = view.bounds
+    lines = [
+        Line(
+            shown.curves.mechanisms[m], list(zip(shown.totals[m].tolist(), lower[m].tolist(), strict=True)),
+            "line" if together else "bare", m, upper[m].tolist(), f"v{number}m{m}",
+        )
+        for m in bold
+    ]  # fmt: skip
+    behind = [] if together else [f"v{number}m{m}" for m in range(len(shown.names)) if m not in bold]
+    chart = _chart(shown, view)
+    over = _ceiling(shown, chart, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
+    over += _moved(shown, view, chart, bold)
+    what = (
+        f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {', '.join(shown.names[m] for m in bold)}."
+    )
+    svg = _chart(shown, view, lines, what, behind=behind, over=over).svg()
+    keys = "".join(
+        f'<p class="name"><svg class="key" viewBox="0 0 26 8" aria-hidden="true"><path class="line c{m % COLOURS}" '
+        f'd="M0 4h26"/></svg>{name(shown.names[m])}</p>'
+        for m in bold
+    )
+    return markup(
+        f'<div class="panel{"" if together else " alone"}" data-of="{",".join(map(str, bold))}">'
+        f'<div class="names">{keys}</div>{svg}</div>'
+    )
+
+
+def _ceiling(shown: Shown, chart: Chart, key: str, *, drawn: bool) -> str:
+    """Return what no mechanism can promise: drawn once, shown in every picture of a view."""
+    places = [chart.place(*point) for point in zip(shown.stops, shown.caps, strict=True)]
+    path = f'<defs><path class="curve" id="{key}" {stepped(places, 10 if chart.large else 5)}/></defs>' if drawn else ""
+    told = (
+        f'<text class="halo" x="{chart.left + 8}" y="{short(places[0][1] + 18)}">ceiling</text>' if chart.large else ""
+    )
+    return f'{path}<use class="ceiling" href="#{key}"/>{told}'
+
+
+def _moved(shown: Shown, view: View, chart: Chart, bold: Sequence[int]) -> str:
+    """Return what the script moves: the target, the epsilon looked at, a point on each curve."""
+    target = chart.place(chart.x.low, shown.found.at_least)[1]
+    shift = -5 if target >= chart.top + ROOM else 14
+    parts = [
+        f'<g class="target" transform="translate(0 {short(target)})"><path d="M{chart.left} 0H{chart.right}"/>'
+        f'<text class="halo" x="{chart.left + 4}" y="{shift}">asked for</text></g>',
+        chart.upright(shown.total),
+    ]
+    for m, e in enumerate(shown.affordable(shown.total)):
+        if m in bold:
+            x, y = (0.0, 0.0) if e is None else chart.place(shown.totals[m, e], view.bounds.lower[m, e])
+            chosen = " chosen" if shown.point is not None and m == shown.point[0] else ""
+            hidden = ' visibility="hidden"' if e is None else ""
+            parts.append(
+                f'<circle class="point c{m % COLOURS}{chosen}" data-m="{m}" r="4" '
+                f'transform="translate({short(x)} {short(y)})"{hidden}/>'
+            )
+    return "".join(parts)
+
+
+def _every_number(shown: Shown, view: View) -> Block:
+    rows = [
+        [show_up(head), *(_range(shown, view, m, e) for m in range(len(shown.names)))]
+        for e, head in enumerate(shown.curves.epsilons[shown.at].tolist())
+    ]
+    title = f"{view.of}, {view.title}: at least – at most, in %"
+    return blocks.unfolded(title, ["ε per record", *map(name, shown.names)], rows)
+
+
+def _range(shown: Shown, view: View, m: int, e: int) -> str:
+    both = percent_range(shown.lower(view, m, e), shown.upper(view, m, e), shown.digits)
+    return both.removesuffix(f"{SPACE}%")
+
+
+def _now(shown: Shown) -> Block:
+    """Return what every mechanism does within the epsilon looked at: the table that moves with the sliders."""
+    view, rows, marks = shown.views[0], [], []
+    average = view.on == "average"
+    people = shown.populations.get(view.of) if average else None
+    for m, e in enumerate(shown.affordable(shown.total)):
+        cells: list[object] = ["–"] * 5
+        if e is not None:
+            low, high, population = shown.lower(view, m, e), shown.upper(view, m, e), "–"
+            word = "enough" if low >= shown.target else "short" if high < shown.target else "open"
+            if people is not None:
+                least = text.unit(people.lower[m, e], shown.digits, upwards=False)
+                most = text.unit(people.upper[m, e], shown.digits, upwards=True)
+                population = percent_range(least, most, shown.digits)
+            cells = [show_up(float(shown.totals[m, e])), percent(low, shown.digits), percent(high, shown.digits)]
+            cells += [population, WORDS[f"{word}_word"]]
+        rows.append([name(shown.names[m]), *cells])
+        chosen = shown.point is not None and shown.point[0] == m
+        marks.append(markup(f' data-m="{m}"' + ' class="chosen" aria-current="true"' * chosen))
+    heads = ("mechanism", "ε per record", "at least", "at most", "population", "what is asked")
+    kind = "now" if shown.populations and average else "now nobody"
+    told = None
+    if shown.populations:
+        one = next(iter(shown.populations.values()))
+        told = blocks.caption(
+            f"Population: on average over all from whom these {one.records} records come, if they are independent "
+            f"draws that the classifier was not fitted on, {sure(one.confidence)}.", "people", hidden=not average,
+        )  # fmt: skip
+    cap = blocks.caption(_cap(shown), "cap") if shown.capped else None
+    listed = blocks.table(heads, rows, "Table of the mechanisms", kind) | {"marks": marks}
+    return blocks.section("mechanisms", "The mechanisms at this ε", listed, told, cap)
+
+
+def _cap(shown: Shown) -> str:
+    cap = text.unit(shown.caps[shown.stops.index(shown.total)], shown.digits, upwards=True)
+    words = {"below": percent(cap - 1, shown.digits), "cap": percent(cap, shown.digits), "total": show_up(shown.total)}
+    return filled(WORDS["free" if cap == 10**shown.digits else "cap"], words)
+
+
+# ---- what the epsilon means
+
+
+def _meaning(shown: Shown) -> Block:
+    after = observed(shown.total, shown.delta, EVEN / 100)
+    words = {"total": show_up(shown.total), "delta": show_up(shown.delta)}
+    return blocks.section(
+        "meaning",
+        "What the ε means",
+        blocks.paragraph(text.observer(after, shown.delta, EVEN, words, OBSERVER), key="observer"),
+        [blocks.slider("prior", "Likely before", PRIORS.index(EVEN), len(PRIORS) - 1, f"{EVEN}{SPACE}%")],
+        blocks.bars(
+            (EVEN / 100, after), ("before", "at most after"), "knows", "How sure, before and after, as told above"
+        ),
+        _by_epsilon(shown),
+        blocks.caption(
+            "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ.",
+            kind=" read",
+        ),
+    )
+
+
+def _by_epsilon(shown: Shown) -> Block:
+    """Return as a table what an observer may know, by epsilon, apart for every delta: a pure row promises more."""
+    by_delta: dict[float, set[float]] = {}
+    for row, within in zip(shown.promises, shown.admitted, strict=True):
+        for promise, fits in zip(row, within, strict=True):
+            if fits or not shown.admitted.any():
+                by_delta.setdefault(promise.delta, set()).add(promise.epsilon)
+    points = [
+        (delta, total)
+        for delta, totals in sorted(by_delta.items())
+        for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
+    ]
+    rows = (
+        [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
+        + [text.share_up(observed(total, delta, p / 100)) for p in TABLED]
+        for delta, total in points[:: max(1, len(points) // MOST_POINTS)]
+    )
+    heads = ["ε per record", "at most", *(f"from {p} %" for p in TABLED)]
+    return blocks.unfolded("how sure, or how often right, at most, by ε", heads, rows)
+
+
+# ---- who is served how
+
+
+def _records(shown: Shown) -> Block:
+    """Return how the records differ: what shares of them keep, and who keeps least."""
+    title, digits = "How the records are served", shown.digits
+    if shown.unfinished:
+        early = (
+            "The run ended before every record was answered: the average is bounded, and single records are not known."
+        )
+        return blocks.section("records", title, early)
+    numbers, of, (m, e) = shown.numbers, shown.views[0].of, shown.point or (0, 0)
+    worst = next(one["lower"] for one in numbers["views"] if one["of"] == of and one["worst"])
+    rows = [
+        [
+            "every record" if share == 100 else f"{share} % of the records",
+            markup(f'<span id="share-{i}">{percent(whole[m][e], digits)}</span>'),
+            bar(whole[m][e] / 10 ** (digits - 2), f"share-bar-{i}"),
+        ]
+        for i, (share, whole) in enumerate(zip((100, *SHARES), [worst, *numbers["shares"][of]], strict=True))
+    ]
+    listed, lowest = numbers["worst"][m][e], []
+    for at, lower in zip(listed[::2], listed[1::2], strict=True):
+        record, label = numbers["records"][at]
+        lowest.append([record, name(label, LONGEST), percent(lower, digits)])
+    shares = blocks.table(
+        ("of these", "at least", None), rows, "Table of shares of the records", "served",
+        "What shares of the records keep at least.",
+    )  # fmt: skip
+    least = blocks.table(
+        ("record", "label", "at least"), lowest, "Table of the records that keep least", "worst",
+        "The records that keep least, and how often their label stays.",
+    )  # fmt: skip
+    loose = "Only the average and the worst case were bounded closely; single records may keep more."
+    return blocks.section(
+        "records",
+        title,
+        blocks.caption(markup("By {} at ε = {} per record.", name(shown.names[m]), show_up(shown.total)), "served"),
+        blocks.pair([shares], [least]),
+        loose if shown.curves.over == "dataset" else None,
+    )
+
+
+# ---- what is not protected, and where it comes from
+
+
+def _limits(shown: Shown, held: Surroundings | None) -> Block:
+    curves = shown.curves
+    said: list[object] = [
+        markup(
+            "Perturbed are {} alone: every other column is sent as it is, and that a person takes part is seen, too.",
+            names(curves.features),
+        ),
+        text.ONE_RELEASE,
+        "The numbers speak of this classifier, these ranges and these records; the worst case is the worst of these "
+        "records, not of all people.",
+    ]
+    if not isinstance(shown.found.on, str):
+        said.append("A choice that is made for one record depends on it, and so reveals something about it.")
+    if any(promise.delta for row in shown.promises for promise in row):
+        said.append("With probability δ a mechanism that has one may show more than its ε says.")
+    if curves.stopped:
+        said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
+    raw = markup(
+        blocks.NOT_PRIVATE, "This page is computed from raw records", "show it to whom the table may be shown."
+    )
+    notes = [*curves.notes, *(() if held is None else held.notes)]
+    return blocks.limits(raw, said, [text.titled_note(note, curves.mechanisms) for note in notes])
+
+
+def _origin(shown: Shown, held: Surroundings | None) -> list[tuple[str, object]]:
+    curves = shown.curves
+    facts: list[tuple[str, object]] = [
+        ("Perturbed", names(curves.features)),
+        ("Records", f"{len(curves.labels):,}"),
+        ("Bounds hold", sure(curves.confidence)),
+        ("Tolerance", show_up(curves.tolerance)),
+        ("Engines", escaped(", ".join(sorted({cleaned(word, 40) for word in curves.method.flat})), 200)),
+        ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
+    ]
+    if held is None:
+        return facts
+    facts += [("Model", escaped(held.model, LONGEST))] if held.model else []
+    if held.domain is not None:
+        told = "declared public" if held.declared else "taken from the table, not declared public"
+        facts.append((f"Ranges, {told}", _ranges(held.domain)))
+    return facts + ([("Seed", str(held.seed))] if held.seed is not None else [])
+
+
+def _ranges(domain: Domain) -> Markup:
+    told = []
+    for one in domain.features[:12]:
+        whole = f"{one.lower:g} to {one.upper:g}" if one.categories is None else f"{len(one.categories)} categories"
+        told.append(markup("{} {}", name(one.name), whole))
+    return markup(", ").join(told) + (" and more" if len(domain.features) > len(told) else "")
+
+
+def _holds(held: Surroundings | None) -> str:
+    """Say what the result holds of the records."""
+    told = "The result holds every record's bounds and label"
+    if held is None:
+        return f"{told}."
+    which = panels.which(held)
+    own = f"; of {which} its values of what is perturbed and the labels around it" if held.map or held.box else ""
+    counts = "; of groups of records counts and bounds" if held.groups else ""
+    return f"{told}{own}{counts}. No other value of a record is in it."
+
+
+def _of_policy(shown: Shown, policy: Policy | None) -> Markup:
+    choice = shown.found.choice
+    if policy is None or choice is None:
+        return markup(TO_RUN)
+    return markup(
+        "The policy is that of the recommendation, {} at ε = {} per record, and does not follow the sliders; "
+        'fingerprint <code class="print">{}</code>.',
+        name(text.mechanism_name(choice.mechanism)), show_up(choice.guarantee.epsilon), policy.fingerprint,
+    )  # fmt: skip

@@ -1,0 +1,331 @@
+"""The pages of a learner: how many users a plan takes, and what was learnt from private reports, with certificates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from epsworth.learner import Plan, plan
+from epsworth.learner.fakes import taken_for_honest
+from epsworth.report import blocks, maps, text
+from epsworth.report.blocks import Block
+from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
+from epsworth.report.escaping import LONGEST, escaped, markup, name, names
+from epsworth.report.maps import FILLED, HOLLOW, OTHER, UNSURE
+from epsworth.report.page import Document, Page, Source, page
+from epsworth.report.text import at, count, report_name, share_down, share_up, size
+from epsworth.rounding import show_down, show_up
+
+QUICK = ("hadamard", "ternary")  # others are planned in a second each: for one margin only
+FACTORS = (0.5, 1.0, 2.0)  # of the margin
+SPAN, STOPS = 4.0, 7  # of epsilon, either way
+SURER = 0.001  # a certificate that also holds with 99.9 %
+MOST_CLEAR, MOST_BARS = 6, 12
+MOST_TABLED = 400  # cells in the table beside the map
+COUNTED = ("label", "cells with it", "cells certified to have it")
+CERTIFICATES = {FILLED: "certified", HOLLOW: "certified", UNSURE: "left open", OTHER: "another label is certified"}
+QUESTION = {
+    "cells": "Cells per axis", "features": "Features", "mass": "Users in the cell, at most", "fakes": "Fakes, at most",
+}  # fmt: skip
+
+
+# ---- a plan
+
+
+def plan_page(held: Document, source: Source) -> Page:
+    """Return the page of a plan; what else goes together is planned here."""
+    epsilon, margin = (math.inf if held[key] is None else float(held[key]) for key in ("epsilon", "margin"))
+    found = Plan(
+        epsilon, held["users"], margin, held["confidence"], held.get("feasible", True), held["power"],
+        held["mechanism"], held.get("fakes", 0),
+    )  # fmt: skip
+    good, asked, moved = found.feasible and found.margin <= 1, held.get("question"), dict[str, Any]()
+    facts = (
+        (count(found.users), "users, one report each", "users"),
+        (show_up(found.epsilon), "ε per record, label included", "epsilon"),
+        (show_up(found.margin), "signed mean of the cell, or more", "margin"),
+    )
+    sentence = str(found).replace(f" ({found.mechanism})", f", {report_name(found.mechanism)}")
+    sections = [blocks.decision(sentence, facts if good else (), good)]
+    if good and asked is not None:
+        trade, slides = _trade(found, asked)
+        sections.append(trade)
+        moved |= slides
+    if math.isfinite(found.epsilon):
+        meaning, slides = blocks.of_epsilon(found.epsilon, 0.0, text.REPORT)
+        sections.append(meaning)
+        moved |= slides
+    said = [
+        text.SERVER,
+        "k reports of one user keep k times the ε.",
+        taken_for_honest(found.fakes),
+        text.CELL,
+        "Users whose records cannot be used report, too, and carry nothing: plan for more.",
+    ]
+    origin = [
+        ("Mechanism", escaped(report_name(found.mechanism), LONGEST)),
+        ("Confidence", show_down(float(found.confidence))),
+        ("Power", show_down(found.power)),
+    ]
+    origin += [(word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None]
+    return page(
+        "How many users does this learner need?", "Labels learnt from reports that are private before they leave.",
+        [*sections, blocks.limits(text.HARMLESS, said, private=False)], source, origin=origin,
+        holds="The result holds the plan.", numbers={"sliders": moved},
+    )  # fmt: skip
+
+
+def _trade(found: Plan, asked: Document) -> tuple[Block, dict[str, Any]]:
+    curves = _curves(found, asked)
+    epsilons = sorted({epsilon for _, table in curves for epsilon in table})
+    counts = [users for _, table in curves for users in table.values()]
+    chart = Chart(
+        "Users that are needed, by ε per record; one line for every margin.",
+        Axis("ε per record", epsilons[0], epsilons[-1], log=True),
+        Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
+        [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in table.items()]) for margin, table in curves],
+        cursor=found.epsilon, moved="plan-cursor", height=340,
+    )  # fmt: skip
+    said = [
+        f"At {at(epsilon)}: "
+        + ", ".join(
+            f"{count(table[epsilon])} users for a margin of {show_up(margin)}"
+            for margin, table in curves
+            if epsilon in table
+        )
+        + "."
+        for epsilon in epsilons
+    ]
+    first, shown = epsilons.index(found.epsilon), [show_up(epsilon) for epsilon in epsilons]
+    rows = [[show_up(e), *(count(table[e]) if e in table else "–" for _, table in curves)] for e in epsilons]
+    heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
+    block = blocks.section(
+        "curves",
+        "What else goes together",
+        [blocks.slider("stop", "ε per record", first, len(epsilons) - 1, shown[first])],
+        blocks.paragraph(said[first], key="trade"),
+        chart,
+        blocks.unfolded("users by epsilon", heads, rows),
+        "The margin is the size of a cell's signed mean: about |2η - 1| divided by the number of cells. Half the "
+        "margin takes about four times the users.",
+        kind=" across",
+    )
+    moves = {"plan-cursor": chart.cursors(epsilons)}
+    return block, {"stop": {"says": {"stop-shown": shown, "trade": said}, "moves": moves, "widths": {}}}
+
+
+def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]]:
+    """Return, by margin, the users that every epsilon takes: as `plan` finds them, its own among them."""
+    quick, mass = found.mechanism in QUICK, 1.0 if asked.get("mass") is None else asked["mass"]
+    near = (float(show_up(found.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
+    grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / found.epsilon - 1) > 0.01} | {found.epsilon})
+    curves = []
+    for factor in FACTORS if quick else (1.0,):
+        margin, users = found.margin * factor, dict[float, int]()
+        for epsilon in grid if margin <= mass else []:
+            if factor == 1 and epsilon == found.epsilon:
+                users[epsilon] = found.users
+                continue
+            try:
+                users[epsilon] = _users(
+                    epsilon, margin, found.confidence, found.power, found.mechanism, mass, asked.get("cells"),
+                    asked.get("features"), asked.get("fakes") or 0,
+                )  # fmt: skip
+            except ValueError:  # more users than can be counted
+                continue
+        if users:
+            curves.append((margin, users))
+    return curves
+
+
+@lru_cache(maxsize=256)
+def _users(
+    epsilon: float, margin: float, confidence: Any, power: float, mechanism: str, mass: float, m: int | None,
+    d: int | None, fakes: int | float,
+) -> int:  # fmt: skip
+    return plan(
+        epsilon=epsilon, margin=margin, confidence=confidence, power=power, mechanism=mechanism, mass=mass, m=m, d=d,
+        fakes=fakes,
+    ).users  # fmt: skip
+
+
+# ---- what was learnt
+
+
+def learnt_page(held: Document, source: Source) -> Page:
+    """Return the page of a learnt classifier: the map, its certificates, and what they do not say."""
+    meaning, moved = blocks.of_epsilon(held["epsilon"], 0.0, text.REPORT)
+    drawn = held.get("map") is not None and len(held["features"]) <= 2
+    sections = [
+        _decision(held), _map(held) if drawn else _labels(held), _certificates(held), _clearest(held), meaning,
+        _limits(held),
+    ]  # fmt: skip
+    spans = [_span(*one, letters=40) for one in list(zip(held["features"], held["box"], strict=True))[:8]]
+    origin = [
+        ("Features", markup("; ").join(spans)),
+        ("Labels", names(held["classes"], letters=40)),
+        ("Cells", count(held["cells"])),
+        ("Outside", escaped(held["outside"], LONGEST)),
+        ("Smoothing", "none" if held.get("width") is None else f"over {size(held['width'])} of the box"),
+        ("Certificates hold", share_down(held["confidence"])),
+        ("Settings", markup('<code class="print">{}</code>', str(held["fingerprint"])[:LONGEST])),
+    ]
+    about = markup(
+        "{} users, {} each, by {}.", count(held["users"]), name(held["guarantee"]), name(report_name(held["mechanism"]))
+    )
+    return page(
+        "What was learnt from private reports?", about, sections, source, origin=origin,
+        holds="The result holds every cell, where cells are few.", numbers={"sliders": moved},
+    )  # fmt: skip
+
+
+def _span(feature: str, ends: Sequence[float], letters: int) -> Any:
+    return markup("{} {} to {}", name(feature, letters), size(float(ends[0])), size(float(ends[1])))
+
+
+def _decision(held: Document) -> Block:
+    cells, users, certified = held["cells"], count(held["users"]), held["certified"]
+    facts = [
+        (users, "users, one report each", "users"),
+        (show_up(held["epsilon"]), "ε per record, label included", "epsilon"),
+    ]
+    if certified is None:
+        sentence = f"Labels were read off {users} reports; none of them carries a certificate."
+        return blocks.decision(sentence, facts, good=False)
+    facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
+    sentence = (
+        f"The label of {count(certified)} of {count(cells)} cells is certified: if all reports are honest, each is "
+        f"that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
+        f"{count(cells - certified)} cells are left open."
+    )
+    return blocks.decision(sentence, facts, good=certified > 0)
+
+
+def kinds_of(held: Document) -> list[int]:
+    """Return how each cell is drawn: filled only where the label that is predicted in its middle is certified."""
+    drawn = held["map"]
+    if drawn.get("certified") is None:
+        return [UNSURE] * len(drawn["label"])
+    every = zip(drawn["certified"], drawn["cell_label"], drawn["label"], drawn["adjusted"], strict=True)
+    return [
+        UNSURE if sure is not True else OTHER if cell != label else FILLED if chance <= SURER else HOLLOW
+        for sure, cell, label, chance in every
+    ]
+
+
+def _map(held: Document) -> Block:
+    features, classes, side, labels = held["features"], held["classes"], held["side"], held["map"]["label"]
+    box = [(float(low), float(high)) for low, high in held["box"]]
+    if held["overlapping"] and side > 1:  # a cell lies around its point, which may be the end of a range
+        halves = [(high - low) / (side - 1) / 2 for low, high in box]
+        box = [(low - half, high + half) for (low, high), half in zip(box, halves, strict=True)]
+    kinds, certified = kinds_of(held), held["certified"] is not None
+    looks = kinds if certified else [FILLED] * len(labels)
+    what = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
+    told = ["A cell is filled with the label that is predicted in its middle where the same label is certified of it."]
+    if not certified:
+        told = ["Labels as they are predicted; this mechanism's reports carry no certificate."]
+    elif held["differing"]:
+        told.append(
+            f"In {count(held['differing'])} cells smoothing predicts another label than the one certified: crossed."
+        )
+    if held["overlapping"]:
+        told.append("Cells overlap: each is drawn around its point.")
+    if len(classes) > maps.MOST_CLASSES:
+        told.append(f"Of {len(classes)} labels the fills repeat after {maps.MOST_CLASSES}; the table names them.")
+    if len(labels) > MOST_TABLED:
+        told.append(f"The table holds the first {MOST_TABLED} of {len(labels):,}.")
+    rows = [
+        [_where(cell, side, box), name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
+        for cell, (label, kind) in enumerate(zip(labels[:MOST_TABLED], kinds, strict=False))
+    ]
+    heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
+    return blocks.section(
+        "map",
+        "The learnt map",
+        {"is": "list", "items_": maps.legend(classes, set(looks), certified=certified)},
+        blocks.pictures(maps.learnt(what, features, box, side, labels, looks)),
+        blocks.unfolded("every cell", heads, rows),
+        blocks.unfolded("cells by label", COUNTED, _counted(held)),
+        " ".join(told),
+    )
+
+
+def _where(cell: int, side: int, box: Sequence[tuple[float, float]]) -> str:
+    """Return the middle of a cell, about."""
+    index = [cell] if len(box) == 1 else [cell // side, cell % side]
+    return ", ".join(size(low + (at + 0.5) / side * (high - low)) for at, (low, high) in zip(index, box, strict=True))
+
+
+def _counted(held: Document) -> list[list[object]]:
+    return [
+        [name(one["label"], 40), count(one["cells"]), "–" if one.get("certified") is None else count(one["certified"])]
+        for one in held["labels"]
+    ]
+
+
+def _labels(held: Document) -> Block:
+    bars = [Bar(one["label"], one["cells"], count(one["cells"])) for one in held["labels"][:MOST_BARS]]
+    if not bars:
+        return blocks.section(
+            "labels",
+            "The labels",
+            blocks.paragraph(f"{count(held['cells'])} cells are too many to be told one by one."),
+        )
+    what, title = (
+        "Cells by the label that is predicted in their middle.",
+        "cells in whose middle the label is predicted",
+    )
+    numbers = blocks.unfolded("cells by label", COUNTED, _counted(held))
+    return blocks.section("labels", "The labels", BarChart(what, title, bars), numbers)
+
+
+def _certificates(held: Document) -> Block | None:
+    found = sorted((one["confidence"], one["certified"]) for one in held["by_confidence"])
+    if not found:
+        return None
+    chart = Chart(
+        "Cells whose label is certified, by the probability that some certificate is wrong.",
+        Axis("some certificate is wrong with probability at most", 1 - found[-1][0], 1 - found[0][0], log=True),
+        Axis("cells certified", 0.0, 1.05 * max(1, *(certified for _, certified in found))),
+        [Line("cells", [(1 - confidence, float(certified)) for confidence, certified in reversed(found)])], height=260,
+    )  # fmt: skip
+    rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
+    return blocks.section(
+        "certificates",
+        "How sure the certificates are",
+        chart,
+        blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows),
+        ("Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."),
+    )
+
+
+def _clearest(held: Document) -> Block | None:
+    rows = []
+    for one in held["clearest"][:MOST_CLEAR]:
+        spans = [_span(*pair, letters=24) for pair in zip(held["features"], one["ranges"], strict=True)][:4]
+        certified = "certified" if one["certified"] is True else "left open"
+        rows.append([markup("; ").join(spans), name(one["label"], 40), share_up(one["adjusted"]), certified])
+    if not rows:
+        return None
+    return blocks.section(
+        "clearest",
+        "The clearest cells",
+        blocks.table(("cell", "label", "chance, at most", "certificate"), rows, "Table of the clearest cells", "list"),
+        "The chance is that any cell's sums are as clear as these, were another label the right one.",
+    )
+
+
+def _limits(held: Document) -> Block:
+    said = [
+        escaped(held["honest"], 200),
+        text.CELL,
+        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
+        "That a person reports is seen; what they report says no more of the record than the ε allows.",
+    ]
+    raw = "This page is computed from reports that are private themselves: it may be shown to whom they may."
+    return blocks.limits(raw, said, private=False)

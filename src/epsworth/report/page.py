@@ -1,0 +1,224 @@
+"""A page: one file that asks for nothing, runs one known script and can be read without it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from epsworth.files import OutputError, check_writable, file_named, write_text
+from epsworth.numerals import short
+from epsworth.report import text
+from epsworth.report.blocks import Block
+from epsworth.report.charts import SHAPES
+from epsworth.report.escaping import embedded, escaped, markup, without_folders
+from epsworth.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Document = Mapping[str, Any]  # what --json writes
+TEMPLATE = "page.html.jinja"
+STYLES, SCRIPTS = ("page.css", "plain.css"), ("saving.js", "stops.js")
+LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
+MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
+MOST_RESULT = 4_000_000  # bytes of a result that may be packed to so few
+MOST_POLICY = 100_000  # letters of a policy that a page, or a result, holds
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the author of a page says of it; each is shown as plain text.
+
+    Attributes
+    ----------
+    title : str, optional
+        In place of the question that the page answers; at most 120 letters, as ``author``.
+    purpose : str, optional
+        What the page is made for; at most 600 letters.
+    author : str, optional
+        Who made it.
+
+    Examples
+    --------
+    >>> import epsworth as ew
+    >>> policy = ew.Policy.of("pm", 1, {"age": (0, 100)})
+    >>> heading = ew.report.Heading(title="Ages of the survey", purpose="For the ethics board", author="A. Jansen")
+    >>> "<h1>Ages of the survey</h1>" in ew.report.report(policy, heading=heading).html
+    True
+    """
+
+    title: str | None = None
+    purpose: str | None = None
+    author: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, most in LETTERS.items():
+            text = getattr(self, name)
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise TypeError(f"{name} must be a text, got {short(text)}")
+            if not text.strip() or len(text) > most:
+                raise ValueError(
+                    f"{name} must have 1 to {most} letters, got {len(text.strip()):,}; "
+                    f"{'shorten it' if text.strip() else 'leave it out'}"
+                )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a page comes from.
+
+    Attributes
+    ----------
+    content : bytes
+        The result as its file holds it.
+    command : str or None
+        What made the result.
+    origins : mapping of str to str
+        What else is known of where it comes from.
+    heading : Heading
+        What its author says of it.
+    """
+
+    content: bytes
+    command: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    heading: Heading = field(default_factory=Heading)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the result's JSON."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def packed(self) -> str:
+        """The result as its page holds it, gzip in base64; or nothing where it is too large."""
+        if len(self.content) >= MOST_RESULT:
+            return ""
+        found = base64.b64encode(gzip.compress(self.content, 9, mtime=0)).decode()
+        return found if len(found) <= MOST_WHOLE else ""
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """One self-contained HTML file.
+
+    Attributes
+    ----------
+    html : str
+        The whole file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import epsworth as ew
+    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
+    >>> page = ew.report.report(curves, at_least=0.6)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page.save(Path(folder, "page.html"))
+    ...     Path(folder, "page.html").read_text(encoding="utf-8") == page.html
+    True
+    """
+
+    html: str
+
+    def __repr__(self) -> str:
+        return f"<Page: {len(self.html.encode()) / 1000:.0f} kB>"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all; its name ends in .html."""
+        check_page(path)
+        write_text(path, self.html)
+
+
+def check_page(path: str | Path) -> None:
+    """Refuse a page that cannot be written, or whose name says that it is something else."""
+    named = file_named(path)
+    check_writable(named)
+    if named.suffix.lower() not in (".html", ".htm"):
+        raise OutputError(f"cannot write {path}: a page ends in .html; change the ending")
+
+
+def page(
+    question: str, about: object, sections: Iterable[Block | None], source: Source, *,
+    origin: Iterable[tuple[str, object]], numbers: Mapping[str, Any], holds: str = "", more: object = "",
+    title: str = "", policy: str = "", whole: bool = True, scripts: Sequence[str] = SCRIPTS,
+    styles: Sequence[str] = STYLES,
+) -> Page:  # fmt: skip
+    """Return a page.
+
+    Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
+    of this package: whatever the page holds, an inline script or style in it has another digest.
+
+    Parameters
+    ----------
+    question, about : str
+        What the page answers, and of what it speaks.
+    origin : iterable of (word, value)
+        How the result was computed.
+    holds, more : str
+        What a reader who saves the whole result gets; what else there is to say of what can be saved.
+    numbers : JSON document
+        What the script reads.
+    title : str, optional
+        The browser's, where it is not the question.
+    policy : str
+        The text of a policy, to be saved; or nothing.
+    whole : bool
+        False for a result that its reader has anyway.
+    scripts, styles : sequence of str
+        Files of this package that make up the one script and the one style, in order.
+    """
+    kept = source.packed if whole else ""
+    if whole and not kept:
+        holds = (
+            f"The whole result ({len(source.content):,} bytes) is too large for a page; its fingerprint stands above."
+        )
+    style, script = _joined(*styles), _joined(*scripts)
+    html = _environment().get_template(TEMPLATE).render(
+        question=question, about=about, sections=[one for one in sections if one is not None], source=source,
+        title=source.heading.title or title or question, letters=LETTERS, style=markup(style), script=markup(script),
+        digests=(_digest(style), _digest(script)), whole=markup(kept), policy=bool(policy), holds=holds, more=more,
+        numbers=markup(embedded({**numbers, **({"policy": policy} if policy else {})})), origin=list(origin),
+        command=None if source.command is None else without_folders(source.command),
+        version=__version__, today=datetime.now(UTC).strftime("%Y-%m-%d"),
+    )  # fmt: skip
+    return Page(html)
+
+
+@cache
+def _environment() -> Environment:
+    """Return what renders the template: a text is escaped, and its characters seen, wherever it is put out."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = files("epsworth.report")
+    found = Environment(
+        loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=escaped,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    found.globals |= {"terms_in": text.terms_in, "shapes": [markup(one) for one in SHAPES]}
+    return found
+
+
+@cache
+def _joined(*scripts: str) -> str:
+    """Return files of this package as one text that may stand within its element."""
+    folder = files("epsworth.report")
+    found = "\n" + "".join((folder / one).read_text(encoding="utf-8") for one in scripts)
+    if any(word in found.lower() for word in ("</script", "</style", "<!--")):
+        raise AssertionError(f"{', '.join(scripts)}: would end the element it stands in")
+    return found
+
+
+def _digest(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()

@@ -1,0 +1,332 @@
+"""The pages of a policy, and of one made for a classifier: what it promises, sends and keeps, and what it cannot do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.guarantees import ceiling
+from epsworth.policy.analysis import Released
+from epsworth.policy.policy import Policy
+from epsworth.policy.rules import Rule
+from epsworth.report import blocks, text
+from epsworth.report.blocks import Block
+from epsworth.report.charts import Axis, Chart, Line, bar
+from epsworth.report.escaping import cleaned, escaped, markup, name, names
+from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
+from epsworth.report.text import at, count, mechanism_name, observed, protects, share_down, share_up, size, sure
+from epsworth.rounding import show_up
+from epsworth.space import Feature
+from epsworth.utility.curves import Curves
+from epsworth.utility.tailored import Tailored
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+MOST_RULES = 60  # that are listed
+MOST_DRAWN = 8  # features whose releases are drawn
+CELLS = 40  # of a picture of what is sent
+LABELS = (2, 3, 4, 5, 10, 100)
+VALUES = ("low", "middle", "high")
+MOST_EPSILONS = 60  # at which a tailored policy is told
+
+
+def policy_page(policy: Policy, source: Source, content: str) -> Page:
+    """Return the page; ``content`` is the policy as it is written."""
+    promise = policy.guarantee
+    meaning, moved = blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD)
+    sections = [
+        _promise(policy), _rules(policy), _tailoring(policy), _sent(policy), meaning, _ceilings(policy),
+        _policy_limits(policy),
+    ]  # fmt: skip
+    origin = [
+        ("Policy", markup('fingerprint <code class="print">{}</code>', policy.fingerprint)),
+        ("Promise", escaped(str(policy.guarantee), 200)),
+        ("Stated ε per record", escaped(policy.total, 60)),
+    ]
+    fits = len(content) <= MOST_POLICY
+    more = f"The policy ({len(content):,} letters) is too large for a page; its fingerprint stands above."
+    return page(
+        "What does this policy promise?", markup("Perturbed: {}.", names(policy.names)), sections, source,
+        origin=origin, holds="Every client holds the policy: it is no secret.", more="" if fits else more,
+        numbers={"sliders": moved}, policy=content if fits else "", whole=False,
+    )  # fmt: skip
+
+
+def _promise(policy: Policy) -> Block:
+    promise, many = policy.guarantee, len(policy.names)
+    weak = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
+    sampled = f", of which {policy.released} at random are sent" if policy.sampling is not None else ""
+    over = "its one perturbed feature" if many == 1 else f"all {many} perturbed features together"
+    sentence = (
+        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{weak} for {over}"
+        f"{sampled}, whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
+    )
+    facts = [
+        (show_up(promise.epsilon), "ε per record, at most", "total"),
+        (str(many), "perturbed features", "features"),
+        (share_up(observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
+    ]
+    return blocks.decision(sentence, facts, protects(promise.epsilon, promise.delta))
+
+
+def _rules(policy: Policy) -> Block | None:
+    if not policy.rules:
+        return None
+    rows = [
+        [
+            name(rule.feature.name), _range(rule.feature), name(mechanism_name(rule.mechanism)),
+            escaped(rule.promise, 120), f"{rule.points or rule.kernel.points:,}", _stand_ins(rule),
+        ]
+        for rule in policy.rules[:MOST_RULES]
+    ]  # fmt: skip
+    heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent", "else")
+    rest = len(policy.rules) - MOST_RULES
+    more = f"{rest} more features stand in the policy." if rest > 0 else None
+    return blocks.section(
+        "rules", "Feature by feature", blocks.table(heads, rows, "Table of the features"), more, kind=" across"
+    )
+
+
+def _range(feature: Feature) -> Markup:
+    if feature.categories is not None:
+        return names(feature.categories, 6, 30)
+    points = f", {feature.points:,} values" if feature.points else ""
+    return markup("{}", f"{feature.lower:g} to {feature.upper:g}{points}")
+
+
+def _stand_ins(rule: Rule) -> Markup:
+    said = []
+    if rule.missing is not None:
+        said.append(markup("missing: {}", name(rule.missing, 30)))
+    if rule.outside == "clamp":
+        said.append(markup("beyond the range: its end"))
+    elif rule.outside is not None:
+        said.append(markup("undeclared: {}", name(rule.outside, 30)))
+    return markup("; ").join(said) or markup("–")
+
+
+def _tailoring(policy: Policy) -> Block | None:
+    tailoring = policy.tailoring
+    if tailoring is None:
+        return None
+    told = markup(
+        "{}: released together, at ε = {} for all of them. A client finds the region of its record by the copy of the "
+        "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
+        "values mean nothing.",
+        names(tailoring.names), show_up(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+    )  # fmt: skip
+    return blocks.section("tailored", "Made for one classifier", blocks.paragraph(told))
+
+
+def _sent(policy: Policy) -> Block | None:
+    """Return what each rule sends for a low, a middle and a high value."""
+    drawn = [_of_categories(rule) if rule.feature.categories is not None else _of_numbers(rule)
+             for rule in policy.rules[:MOST_DRAWN]]  # fmt: skip
+    if not drawn:
+        return None
+    more = (
+        f" The first {MOST_DRAWN} of {len(policy.rules)} features are drawn." if len(policy.rules) > MOST_DRAWN else ""
+    )
+    told = f"How likely a released value falls where, computed from the integers that clients draw from.{more}"
+    pictures = blocks.pictures(*(one for one, _ in drawn))
+    numbers = (one for _, one in drawn)
+    return blocks.section("sent", "What is sent, by the true value", pictures, *numbers, told, kind=" across")
+
+
+def _of_numbers(rule: Rule) -> tuple[Markup, Block]:
+    feature, shown = rule.feature, cleaned(rule.feature.name, 40)
+    share = _edges(rule.points or rule.kernel.points)
+    masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
+    edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
+    lines = [
+        Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step")
+        for word, row in zip(VALUES, masses.tolist(), strict=True)
+    ]
+    chart = Chart(
+        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
+        "a middle and a high true value.",
+        Axis(shown, feature.lower, feature.upper),
+        Axis("chance", 0.0, 1.05 * max(float(masses.max()), 1e-12), percent=True), lines, height=250,
+    )  # fmt: skip
+    own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
+    rows = [
+        [f"{size(a)} to {size(b)}", *(f"{size(100 * one)}{text.SPACE}%" for one in shares)]
+        for a, b, shares in zip(edges, edges[1:], masses.T.tolist(), strict=False)
+    ]
+    heads = (f"released {cleaned(feature.name)}", *(f"from {value:g}, about" for value in own))
+    return chart.panel(), blocks.unfolded(f"what is sent of {shown}", heads, rows)
+
+
+def _edges(points: int) -> Floats:
+    """Return the cells of a picture: one for each value where these are few, else of equal width."""
+    if points <= CELLS:
+        return (np.arange(points + 1) - 0.5) / (points - 1)
+    return np.linspace(0, 1, CELLS + 1)
+
+
+def _of_categories(rule: Rule) -> tuple[Block, None]:
+    """Return no chart but a table: the true category, and every other one."""
+    weights, many = rule.kernel.weights(0), len(rule.feature.categories or ())
+    rows = [
+        [word, f"{size(100 * one)}{text.SPACE}%", bar(100 * one)]
+        for word, one in (("the true one", weights[0] / sum(weights)), ("each other one", weights[1] / sum(weights)))
+    ]
+    told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
+    return blocks.table(
+        ("category", "chance", None), rows, f"Table of {cleaned(rule.feature.name, 40)}", "list", told
+    ), None
+
+
+def _ceilings(policy: Policy) -> Block:
+    promise = policy.guarantee
+    rows = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
+    return blocks.section(
+        "ceilings",
+        "What no classifier can do",
+        blocks.paragraph(
+            "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
+            "classifier, whatever it does with what is sent, gives that label at most so often."
+        ),
+        blocks.table(("labels", "kept at most"), rows, "Table of ceilings"),
+    )
+
+
+def _policy_limits(policy: Policy) -> Block:
+    passing = policy.passing.columns
+    passed = f"{', '.join(passing[:12])}{' and more' if len(passing) > 12 else ''} are sent as they are"
+    said = [
+        f"{passed if passing else 'No other column is sent'}; a column that the policy does not name is refused; that "
+        "a person takes part is seen, too.",
+        f"{text.ONE_RELEASE} Clients can keep a ledger.",
+        "The promise holds where clients run this very policy: compare its fingerprint.",
+        "How often labels stay depends on the classifier: ask epsworth utility --policy.",
+    ]
+    if policy.guarantee.delta:
+        said.append("With probability δ a release may show more than its ε says.")
+    if policy.tailoring is not None:
+        said.append(f"{text.COPY}.")
+    raw = "This page holds no data: it is computed from the policy alone, which every client holds."
+    return blocks.limits(raw, said, private=False)
+
+
+# ---- made for one classifier
+
+
+def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
+    """Return what --json writes, and pages hold: the numbers, and the policy itself where it is small enough."""
+    content = made.policy.to_toml()
+    return (
+        {"tailored": made.to_dict()}
+        | ({"policy": content} if len(content) <= MOST_POLICY else {})
+        | ({} if curves is None else {"curves": curves.to_dict()})
+    )
+
+
+def tailored_page(held: Document, source: Source) -> Page:
+    """Return the page, with what clients run where the result holds it."""
+    made, policy = held["tailored"], ""
+    if "policy" in held:
+        try:
+            policy = Policy.from_toml(
+                held["policy"]
+            ).to_toml()  # as it says itself, without what others wrote beside it
+        except ValueError as error:
+            raise ValueError(f"policy: {error}") from None
+    meaning, moved = blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD)
+    drawn = _drawn(Curves.from_dict(held["curves"])) if "curves" in held else None
+    origin = [
+        ("Policy", markup('fingerprint <code class="print">{}</code>', cleaned(made["policy"], 80))),
+        ("Copy of the classifier", escaped(made["copied"], 60)),
+        ("Records held out", count(made["records"])),
+        ("Bounds hold", sure(made["confidence"])),
+    ]
+    more = "The policy is the file that --policy wrote: compare its fingerprint."
+    return page(
+        "What does this tailored policy keep?", markup("Released together: {}.", names(made["sensitive"])),
+        [_kept_at(made), _kept(made), drawn, meaning, _tailored_limits(made)], source, origin=origin,
+        holds=f"The result holds these numbers{' and the policy' if policy else ', and not the tables of the policy'}.",
+        more="" if policy else more, numbers={"sliders": moved}, policy=policy,
+    )  # fmt: skip
+
+
+def _kept_at(made: Document) -> Block:
+    epsilon = made["epsilon_per_record"]
+    facts = [
+        (show_up(epsilon), "ε per record", "total"),
+        (share_up(observed(epsilon, 0.0, 0.5)), text.CERTAINTY, "after"),
+    ]
+    if not made["records"]:
+        unknown = "no record was held out, so how often labels stay is not known"
+        return blocks.decision(f"This policy costs {at(epsilon)} per record; {unknown}.", facts, good=False)
+    kept = share_down(made["kept"])
+    sentence = (
+        f"At {at(epsilon)} per record labels stay with probability {kept} on average over {count(made['records'])} "
+        "records that built nothing; for people like those in the table at least "
+        f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
+    )
+    facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
+    return blocks.decision(sentence, facts, protects(epsilon))
+
+
+def _kept(made: Document) -> Block:
+    """Return what is measured, each with a bar."""
+    rows = [("ceiling: what no mechanism exceeds for the worst input", made["ceiling"], share_up)]
+    if made["records"]:
+        low, high, proven = made["held_out"]["lower"], made["held_out"]["upper"], made.get("certified")
+        rows = [
+            ("labels kept, on held-out records", made["kept"], share_down),
+            ("the same, every label counting alike", made["balanced"], share_down),
+            ("for people like those in the table, at least", low, share_down),
+            ("for people like those in the table, at most", high, share_up),
+            ("the copy agrees with the classifier", made["agreement"], share_down),
+            *([] if proven is None else [("for so many that is proven, for all that can be sent", proven, share_down)]),
+            ("send the same whatever their values are", made["constant"], share_up),
+            *rows,
+        ]
+    told = [[word, shown(share), bar(100 * share)] for word, share, shown in rows]
+    listed = blocks.table(("of all labels", "share", None), told, "Table of what is kept")
+    return blocks.section("kept", "What it keeps", listed, kind=" across")
+
+
+def _drawn(curves: Curves) -> Block:
+    """Return how much is kept at other epsilons, by the same records."""
+    which = range(0, len(curves.epsilons), max(1, len(curves.epsilons) // MOST_EPSILONS))
+    kinds = (("average", curves.average()), ("worst record", curves.worst()))
+    totals = [curves.guarantees[0][e].epsilon for e in which]
+    lines = [
+        Line(word, [(total, float(found.lower[0, e])) for total, e in zip(totals, which, strict=True)])
+        for word, found in kinds
+    ]
+    if lines[0].points == lines[1].points:  # nobody keeps less than others
+        lines = lines[:1]
+    chart = Chart(
+        "How often labels stay, at least, by ε per record, on average over the held-out records and for the worst one.",
+        Axis("ε per record", totals[0], totals[-1]), Axis("kept, at least", 0.0, 1.0, percent=True), lines,
+    )  # fmt: skip
+    rows = [
+        [show_up(total), *(f"{share_down(float(f.lower[0, e]))} to {share_up(float(f.upper[0, e]))}" for _, f in kinds)]
+        for total, e in zip(totals, which, strict=True)
+    ]
+    numbers = blocks.unfolded("labels kept, by ε", ("ε per record", "on average", "the worst record"), rows)
+    told = f"What policies made alike keep of the same {len(curves.labels)} records, at other epsilons."
+    return blocks.section("curves", "At other epsilons", chart, numbers, told, kind=" across")
+
+
+def _tailored_limits(made: Document) -> Block:
+    said = [
+        "Every column that is not named above is sent as it is; that a person takes part is seen, too.",
+        text.ONE_RELEASE,
+        f"{text.COPY} ({count(made['size'])} bytes).",
+        "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
+    ]
+    if made.get("public") is True:
+        raw: object = "This page is computed from the records that made the policy, which were declared public."
+        return blocks.limits(raw, said, made["notes"], private=False)
+    raw = markup(
+        "<strong>This page is computed from the records that made the policy, which were not declared public:</strong> "
+        "page and policy tell about them, and about the model."
+    )
+    return blocks.limits(raw, said, made["notes"])

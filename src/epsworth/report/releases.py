@@ -1,0 +1,514 @@
+"""The pages of noise, of a PAC release, and of the rows' exposure: what --json of these commands writes, shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from epsworth.exposure.usefulness import useless
+from epsworth.noise.advice import advice, taken
+from epsworth.pac.conversion import posterior
+from epsworth.report import blocks, text
+from epsworth.report.blocks import Block
+from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
+from epsworth.report.escaping import cleaned, escaped, markup, name, names
+from epsworth.report.page import Document, Page, Source, page
+from epsworth.report.text import at, count, noise_name, share_down, share_up, size
+from epsworth.rounding import round_up, show_down, show_up
+
+MOST_NOISES = 24  # that are listed
+MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
+MOST_EXPOSED, MOST_LISTED = 5, 50  # rows, of an audit and of a profile
+MOST_POINTS = 200  # of a curve over the rows
+MOST_STOPS = 120  # epsilons
+QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
+SAME = 2e-6  # between two ways to a chance
+MEMBER = {
+    "what": "a certain record is among the data, all others being known,",
+    "which": "whether a certain record is among the data",
+}
+ASKED = {"within": "Within", "region": "Region", "answers": "Answers", "lattice": "Lattice", "offset": "Offset"}
+REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fraction {} of the true one"}
+
+
+# ---- noise
+
+
+def noise_page(held: Document, source: Source) -> Page:
+    """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
+    rows, left = held["rows"], {noise_name(one): why for one, why in held["left_out"].items()}
+    ranked: list[Any] = [SimpleNamespace(**{**row, "name": noise_name(row["name"])}) for row in rows]
+    best = taken(ranked)
+    moved = dict[str, Any]()
+    sections = [_advised(advice(ranked, held["floor"], left), best), _ranking(held["floor"], rows)]
+    if best is not None:
+        sections += [_shape(held["shape"], best)] if held.get("shape") else []
+        seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
+        meaning, moved = blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen})
+        sections.append(meaning)
+    asked = held.get("question") or {}
+    origin = [("Model", "central: the promise is for the whole data set")]
+    origin += [(word, escaped(asked[key], 100)) for key, word in ASKED.items() if asked.get(key) is not None]
+    for key, word in (("sensitivity", "Sensitivity"), ("delta", "δ"), ("releases", "Releases")):
+        origin += [(word, show_up(asked[key]))] if asked.get(key) is not None else []
+    return page(
+        "Which noise costs the least privacy?", _asked(asked), [*sections, _noise_limits(best, left)], source,
+        origin=origin, holds="The result holds every row.", numbers={"sliders": moved},
+    )  # fmt: skip
+
+
+def _asked(asked: Document) -> object:
+    if not asked:
+        return "A bound that answers must keep."
+    within = REGIONS.get(asked["region"], "within {}")
+    return markup(
+        f"Answers {within}, each with probability {{}} at least; one record moves an answer by at most {{}}.",
+        name(asked["within"]), share_down(asked["confidence"]), show_up(asked["sensitivity"]),
+    )  # fmt: skip
+
+
+def _advised(said: str, best: Any) -> Block:
+    if best is None:
+        return blocks.decision(said, (), good=False)
+    told = (
+        (show_up(best.epsilon), "ε, for the whole data set and all releases", "epsilon"),
+        (share_down(best.confidence), "probability that a release is within", "confidence"),
+        (size(best.rmse), "root mean squared error of a release", "rmse"),
+    )
+    return blocks.decision(said, told, good=True)
+
+
+def _ranking(floor: float, rows: Sequence[Document]) -> Block:
+    shown = rows[:MOST_NOISES]
+    drawn = [Bar(noise_name(row["name"]), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown]
+    rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
+    title = "The ε that each noise costs for the same accuracy, the cheapest first."
+    told = ["Shorter is better: the same accuracy for less privacy."]
+    if floor > 0:
+        told.append(
+            f"Dashed: no noise whose density falls to either side of zero costs less than {show_down(floor)}, whoever "
+            "invents it (a dual bound)."
+        )
+    if not all(row["sound"] for row in shown):
+        told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
+    if len(rows) > MOST_NOISES:
+        told.append(f"{len(rows) - MOST_NOISES} more stand in the result.")
+    heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
+    return blocks.section(
+        "ranking",
+        "The noises, cheapest first",
+        BarChart(title, "ε for all releases together", drawn, rule) if drawn else None,
+        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]),
+        " ".join(told),
+    )
+
+
+def _noise(row: Document, floor: float) -> list[object]:
+    above = f"{show_up(100 * (row['epsilon'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
+    exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
+    return [
+        name(noise_name(row["name"])), show_up(row["epsilon"]), share_down(row["confidence"]), size(row["rmse"]), above,
+        count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
+    ]  # fmt: skip
+
+
+def _shape(shape: Document, best: Any) -> Block:
+    edges, chance, (low, high), answer = shape["edges"], shape["chance"], shape["within"], shape["answer"]
+    called = noise_name(shape["name"])
+    chart = Chart(
+        f"How likely a released value falls where, under {cleaned(called)}.",
+        Axis("released value", edges[0], edges[-1]),
+        Axis("chance", 0.0, 1.05 * max([*chance, 1e-12]), percent=True),
+        [Line(called, [*zip(edges, [*chance, chance[-1]], strict=True)], "step")],
+        spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
+        posts=[(answer, "the true answer")], height=280,
+    )  # fmt: skip
+    rows = [
+        [f"{size(a)} to {size(b)}", f"{size(100 * c)}{text.SPACE}%"]
+        for a, b, c in zip(edges, edges[1:], chance, strict=False)
+    ]
+    within = f"{size(low)} to {size(high)}"
+    told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
+    return blocks.section(
+        "shape",
+        "The shape of the noise",
+        chart,
+        blocks.unfolded("the chance of every bin", ("released value", "chance, about"), rows),
+        told,
+    )
+
+
+def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
+    said = [
+        "Whoever holds the data sees every record as it is: the noise protects what leaves, not what is stored.",
+        "The promise rests on the sensitivity: if one record can move an answer further, the ε is too small.",
+    ]
+    if best is not None:
+        counted = f"all {best.releases:,} releases together" if best.releases > 1 else "one release"
+        said.append(f"The ε is for {counted}; whatever else is released of the same data adds to it.")
+        if best.delta > 0:
+            delta = f"δ{text.SPACE}={text.SPACE}{show_up(best.delta)}"
+            said.append(f"With probability {delta} a release may show more than its ε says.")
+        said.append(
+            "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
+            "draws from the operating system's randomness."
+        )
+    return blocks.limits(text.HARMLESS, said, [f"left out, {one}: {why}" for one, why in left.items()], private=False)
+
+
+# ---- a PAC release
+
+
+@lru_cache(maxsize=1024)  # exact conversions take ten milliseconds, and there are a hundred on a page
+def _after(told: float, prior: float) -> float:
+    return posterior(told, prior)
+
+
+def pac_page(held: Document, source: Source) -> Page:
+    """Return the page of a release: what it tells, what an adversary can do with it, how much noise that took.
+
+    It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
+    """
+    report, noise, moved = held["report"], held.get("noise") or {}, dict[str, Any]()
+    sections: list[Block | None] = [_told(report), _success(report)]
+    told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
+    if _after(told, 0.5) + SAME >= even:  # else earlier releases told more
+        meaning, moved = blocks.of_promise(
+            lambda prior: even if prior == 0.5 else _after(told, prior), "What the budget means", {}, texts=text.NATS
+        )
+        sections.append(meaning)
+    sections += [
+        _numbers(held["release"], noise.get("numbers") or [], report),
+        _budgets(noise.get("by_budget") or [], told),
+    ]
+    if held.get("audit"):
+        sections.append(_audit(held["audit"]))
+    seed = "secret" if report["worlds_seed"] == "secret" else "given"
+    origin = [
+        ("Budget", cleaned(report["budget"].partition(" (MI ")[0])),
+        ("Soundness", escaped(report["soundness"], 200)),
+        ("Worlds", f"{count(report['worlds'])}, from a {seed} seed"),
+        ("Sub-sample", f"{share_down(report['rate'])} of {count(report['pool_rows'])} rows"),
+        ("Noise", f"{cleaned(report['noise'])}, basis {cleaned(report['basis'])}"),
+        ("Failed fits", count(report["failed_fits"])),
+    ]
+    if report.get("columns"):
+        origin.append(("Columns", names(report["columns"])))
+    about = markup(
+        "{} on a secret sub-sample of {} rows: {} noisy numbers.",
+        name(report["algorithm"]), count(report["pool_rows"]), count(report["released_numbers"]),
+    )  # fmt: skip
+    return page(
+        "What does this release give away?", about, [*sections, _pac_limits(held, report, noise)], source,
+        origin=origin, holds="The result holds the released numbers and the report.", numbers={"sliders": moved},
+    )  # fmt: skip
+
+
+def _told(report: Document) -> Block:
+    told, found = report["mi_nats"], share_up(report["posterior_of_membership"])
+    sentence = (
+        f"This release tells at most {show_up(told)} nats: whoever guesses blindly whether a row was used is right "
+        f"with probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with "
+        f"{found} at most."
+    )
+    facts = (
+        (show_up(told), "nats of mutual information at most", "nats"),
+        (found, "success at telling whether a row was used, at most", "membership"),
+        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
+    )
+    return blocks.decision(sentence, facts, report["mode"] != "estimated" and report["posterior_of_membership"] < 1)
+
+
+def _success(report: Document) -> Block:
+    """Return what an adversary tries, and its success before and at most after."""
+    blind = report["largest_record_prior"]
+    attacks = [("was this row used?", blind, report["posterior_of_membership"])]
+    if report.get("posterior_of_naming_the_world") is not None:
+        world = "of_naming_the_world"
+        attacks.append(("which sub-sample was it?", report[f"prior_{world}"], report[f"posterior_{world}"]))
+    attacks.append(("a sure find, 0.1 % false alarms", 0.001, report["tpr_at_fpr_0.001"]))
+    caption = "Success on average over sub-samples and noise; no attack of any kind does better."
+    if report.get("worst_record_upper_limit") is not None:
+        attacks.append(("the most exposed row", blind, report["worst_record_upper_limit"]))
+        caption += f" Of single rows: {share_down(report['worst_record_confidence'])} confidence."
+    drawn = []
+    for i, (asked, before, after) in enumerate(attacks):
+        words = (f"before: {share_up(before)}", f"after: {share_up(after)}")
+        label = f"{asked}: {share_up(before)} before, at most {share_up(after)} after"
+        drawn += [blocks.paragraph(asked, "what"), blocks.bars((before, after), words, f"attack{i}", label)]
+    rows = [[asked, share_up(before), share_up(after)] for asked, before, after in attacks]
+    listed = blocks.unfolded("success before and at most after", ("question", "blindly", "at most after"), rows)
+    return blocks.section("ranking", "What an adversary can do", *drawn, listed, caption)
+
+
+def _numbers(values: Document, noise: Sequence[Document], report: Document) -> Block:
+    drawn = [Bar(one["name"], one["sd"], size(one["sd"])) for one in noise[:MOST_NUMBERS]]
+    what, title = (
+        "Standard deviation of the noise that each released number carries.",
+        "standard deviation of the noise",
+    )
+    heads = ["number", "released", *(["noise, about ±", "sub-sampling alone, about ±"] if noise else [])]
+    rows = [
+        [name(key), size(value), *([size(noise[i]["sd"]), size(noise[i]["sd_of_worlds"])] if noise else [])]
+        for i, (key, value) in enumerate(list(values.items())[:MOST_ROWS])
+    ]
+    told = [f"{len(values)} numbers, noise in {count(report['noised_directions'])} directions."]
+    if len(values) > MOST_NUMBERS:
+        told.append(f"The first {MOST_NUMBERS} are drawn.")
+    if len(values) > MOST_ROWS:
+        told.append(f"The table holds the first {MOST_ROWS}; the result holds all.")
+    if report.get("unit_scale"):
+        told.append("On the unit scale of the declared ranges.")
+    return blocks.section(
+        "shape",
+        "What was released, and its noise",
+        BarChart(what, title, drawn) if drawn else None,
+        blocks.unfolded("released numbers and their noise", heads, rows),
+        " ".join(told),
+    )
+
+
+def _budgets(entries: Sequence[Document], told: float) -> Block | None:
+    kept = sorted((one["nats"], one["sd"]) for one in entries if one["nats"] > 0 and one["sd"] > 0)
+    if len(kept) < 2:
+        return None
+    (first, most), (last, least) = kept[0], kept[-1]
+    chart = Chart(
+        "Noise that a release takes, by the nats that it may tell.",
+        Axis("nats that a release may tell", first, last, log=True),
+        Axis("noise, root mean square", 0.9 * least, 1.1 * most, log=True), [Line("noise", kept)],
+        posts=[(told, "this release")], height=280,
+    )  # fmt: skip
+    rows = [
+        [show_up(round_up(one["nats"], 6)), share_up(one["posterior_of_membership"]), size(one["sd"])]
+        for one in entries
+    ]
+    return blocks.section(
+        "budgets",
+        "What accuracy costs",
+        chart,
+        blocks.unfolded(
+            "noise by budget", ("nats", "was this row used? at most", "noise, root mean square, about"), rows
+        ),
+        "The noise that other budgets would have taken on the same pool; they were not released.",
+    )
+
+
+def _audit(audit: Document) -> Block:
+    upper, blind, tpr, many = audit["upper"], audit["prior"], audit["tpr"], len(audit["upper"])
+    order = sorted(range(many), key=lambda row: -upper[row])
+    drawn = sorted({round(i * (many - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)})
+    places = [(100 * (i + 1) / many, order[i]) for i in drawn]
+    low, high = min(*blind, *upper), max(*blind, *upper)
+    room = max(0.01, 0.15 * (high - low))
+    chart = Chart(
+        "How often the best attack is right about a row, at most, the most exposed rows first.",
+        Axis("per cent of the rows, most exposed first", 0.0, 100.0),
+        Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True),
+        [Line(word, [(x, of[row]) for x, row in places]) for word, of in (("upper limit", upper), ("blindly", blind))],
+        height=280,
+    )  # fmt: skip
+    rows = [
+        [str(row), share_up(upper[row]), share_up(blind[row]), share_up(tpr[row]) if len(tpr) == many else "–"]
+        for row in order[:MOST_EXPOSED]
+    ]
+    told = (
+        f"By simulation of the best attack on every row ({count(audit['draws'])} releases): at most "
+        f"{share_up(audit['worst'])} for the most exposed one, row {order[0]}; all limits hold together with "
+        f"{share_down(audit['confidence'])} confidence. The release tells about {size(audit['mi'])} ± "
+        f"{size(audit['mi_half_width'])} nats in truth (an estimate)."
+    )
+    heads = ("row", "success at most", "blindly", "found for sure, at most")
+    return blocks.section(
+        "audit", "How exposed each row is", chart, blocks.unfolded("the most exposed rows", heads, rows),
+        told,
+    )  # fmt: skip
+
+
+def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
+    if held.get("audit"):
+        raw: object = markup(
+            "<strong>The exposure of single rows is computed from the whole pool and is not private:</strong> make the "
+            "page without --audit where it goes with the release."
+        )
+        return blocks.limits(raw, report["limits"])
+    raw = "This page holds what was released"
+    if noise:  # all of it a function of the plan
+        known = ["the scale of its noise", "the spread of sub-sampling alone"]
+        known += ["the noise that other budgets would have taken"] if noise.get("by_budget") else []
+        raw += f", and of the pool {', '.join(known[:-1])} and {known[-1]}, which the promise admits"
+    return blocks.limits(f"{raw}.", report["limits"], private=False)
+
+
+# ---- exposure
+
+
+def exposure_page(held: Document, source: Source) -> Page:
+    """Return the page of a window of epsilons: which are worth trying, how exposed the rows are, any use or not."""
+    stops = sorted(held.get("trade") or [], key=lambda one: one["epsilon"])
+    if len(stops) > MOST_STOPS:
+        raise ValueError(f"trade: more than {MOST_STOPS} epsilons; write the result again")
+    sections: list[Block | None] = [_window(held, stops)]
+    moved = dict[str, Any]()
+    if stops:
+        trade, moved = _trade(held, stops)
+        sections.append(trade)
+    sections += [_rows(held), _useful(held, stops), _exposure_limits(held)]
+    wishes = held["wishes"]
+    origin = [
+        ("Columns", names(held["columns"])),
+        ("Rows", count(held["rows"])),
+        ("Rule", name(held["rule"])),
+        ("Counts as safe", f"advantage {show_up(wishes['adv_safe'])}"),
+        ("Counts as exposed", f"advantage {show_down(wishes['adv_exposed'])}"),
+        ("Candidate", at(held["epsilon"], 4)),
+    ]
+    about = (
+        f"{count(held['rows'])} training rows, {len(held['columns']):,} columns; logistic regression, output "
+        "perturbation, pure ε per row."
+    )
+    return page(
+        "Which ε is worth trying for this model?", about, sections, source, origin=origin,
+        holds="The result holds the profile and what every ε costs.", numbers={"sliders": moved},
+    )  # fmt: skip
+
+
+def _window(held: Document, stops: Sequence[Document]) -> Block:
+    advised = None if held.get("window") is None else (float(held["window"][0]), float(held["window"][1]))
+    ends = "none" if advised is None else f"{show_up(advised[0], 3)} – {show_down(advised[1], 3)}"
+    facts, epsilon = [(ends, "ε worth trying, per row", "window")], held["epsilon"]
+    for one in stops:
+        if one["epsilon"] == epsilon:
+            worst = f"advantage against the most exposed row at {at(epsilon, 4)}"
+            facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
+            if one.get("accuracy") is not None:
+                facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))
+    base, majority = held.get("base_accuracy"), held.get("majority")
+    good = advised is not None and held["rule"] == "advantage" and not useless(base, majority)
+    return blocks.decision(held["verdict"], facts, good)
+
+
+def _trade(held: Document, stops: Sequence[Document]) -> tuple[Block, dict[str, Any]]:
+    epsilons, useful = [one["epsilon"] for one in stops], "accuracy" in stops[0]
+    first = epsilons.index(held["epsilon"]) if held["epsilon"] in epsilons else 0
+    keys = ["advantage_worst", "advantage_95", "advantage_median"] + ["accuracy"] * useful
+    titles = ["worst row", "95 % of the rows", "median row", "accuracy"]
+    spans, rules, advised = [], [(held["wishes"]["adv_safe"], "counts as safe")], held.get("window")
+    if advised is not None and advised[1] > epsilons[0]:
+        word = "worth trying" if held["rule"] == "advantage" else "published plateau"
+        spans.append((max(advised[0], epsilons[0]), advised[1], word))
+    if useful:
+        rules.insert(0, (held["majority"], "accuracy of the commoner label"))
+    chart = Chart(
+        "Advantage of the best attack on the training rows, and mean accuracy of the model, by ε per row.",
+        Axis("ε per row", epsilons[0], epsilons[-1], log=True), Axis("advantage, accuracy", 0.0, 1.0),
+        [Line(title, [(one["epsilon"], one[key]) for one in stops]) for key, title in zip(keys, titles, strict=False)],
+        spans=spans, rules=rules, cursor=epsilons[first], moved="trade-cursor", height=340,
+    )  # fmt: skip
+    said, shown = [_costs(one, held, useful=useful) for one in stops], [show_up(epsilon, 4) for epsilon in epsilons]
+    heads = ["ε per row", *titles[:3], "rows above what counts as safe", *titles[3 : 3 + useful]]
+    rows = [
+        [
+            show_up(one["epsilon"], 4), *(show_up(one[key], 3) for key in keys[:3]), share_up(one["rows_above_safe"]),
+            *([share_down(one["accuracy"])] if useful else []),
+        ]
+        for one in stops
+    ]  # fmt: skip
+    block = blocks.section(
+        "curves",
+        "What every ε costs, and buys",
+        [blocks.slider("stop", "ε per row", first, len(stops) - 1, shown[first])],
+        blocks.paragraph(said[first], key="trade"),
+        chart,
+        blocks.unfolded("what every ε costs", heads, rows),
+        (
+            "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
+            "1 certainty. It is right with probability (1 + advantage) / 2."
+        ),
+        kind=" across",
+    )
+    moves = {"trade-cursor": chart.cursors(epsilons)}
+    return block, {"stop": {"says": {"stop-shown": shown, "trade": said}, "moves": moves, "widths": {}}}
+
+
+def _costs(one: Document, held: Document, *, useful: bool) -> str:
+    """Say what one epsilon means."""
+    worst = one["advantage_worst"]
+    said = (
+        f"At {at(one['epsilon'], 4)} the best attack on the most exposed row has an advantage of at most "
+        f"{show_up(worst, 3)} (it is right with at most {share_up((1 + worst) / 2)}); against half of the rows at most "
+        f"{show_up(one['advantage_median'], 3)}. {share_up(one['rows_above_safe'])} of the rows lie above what counts "
+        "as safe."
+    )
+    if useful:
+        idle = one["accuracy"] <= held["majority"]
+        said += f" The mean accuracy is {share_down(one['accuracy'])}"
+        said += ", no better than always answering the commoner label." if idle else "."
+    return said
+
+
+def _rows(held: Document) -> Block:
+    profile, epsilon = held["profile"], held["epsilon"]
+    ranks, own, advantage = profile["share_of_rows"], profile["epsilon_of_row"], profile["advantage"]
+    chart = Chart(
+        "Each training row's own ε, the most exposed first.",
+        Axis("per cent of the rows, most exposed first", 0.0, 100.0), Axis("a row's own ε", 0.0, max(*own, 1e-9)),
+        [Line("own", [(100 * (1 - rank), u) for rank, u in zip(ranks, own, strict=True)][::-1])],
+        rules=[(epsilon, "promised to every row")] if epsilon <= 1.2 * max(own) else [], height=280,
+    )  # fmt: skip
+    rows = []
+    for quantile in QUANTILES:
+        i = next(i for i, rank in enumerate(ranks) if rank >= quantile - 1e-12)
+        words = "the most exposed" if quantile == 1 else f"{100 * quantile:g} % are at most"
+        rows.append([words, show_up(own[i], 3), show_up(advantage[i], 3)])
+    listed = [
+        [count(one["row"]), show_up(one["epsilon"], 3), show_up(one["advantage"], 3)]
+        for one in held["most_exposed"][:MOST_LISTED]
+    ]
+    heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
+    return blocks.section(
+        "exposure",
+        f"How exposed the rows are at {at(epsilon, 4)}",
+        chart,
+        blocks.table(heads, listed, "Table of the most exposed rows", "worst", told) if listed else None,
+        blocks.unfolded("own ε by share of the rows", ("rows", "own ε", "advantage"), rows),
+        "A row that moves the model little is protected better than promised.",
+    )
+
+
+def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
+    kept = [(one["epsilon"], one["kept_lower"]) for one in stops if one.get("kept_lower") is not None]
+    if not kept:
+        return None
+    start = math.inf if held.get("eps_util") is None else held["eps_util"]
+    chart = Chart(
+        "Share of all models that keep their accuracy, at least, by ε per row.",
+        Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
+        [Line("kept", kept, "step")], height=280,
+        posts=[(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else [],
+    )  # fmt: skip
+    told = (
+        f"Accuracy without noise {share_down(held['base_accuracy'])}, of always answering the commoner label "
+        f"{share_up(held['majority'])}, on the training rows that were looked at. The noise decides whether a model "
+        "keeps it: shown is a lower bound on the probability."
+    )
+    rows = [[show_up(e, 4), share_down(share)] for e, share in kept]
+    numbers = blocks.unfolded("how surely accuracy is kept", ("ε per row", "probability at least"), rows)
+    return blocks.section("useful", "Whether the model is any use", chart, numbers, told)
+
+
+def _exposure_limits(held: Document) -> Block:
+    said = [
+        "The ε is promised to every row by one training; a second one costs as much again.",
+        "An ε that is chosen by looking at this page is a function of the data: choose it on stand-in data where that "
+        "matters.",
+        "A row's own ε is that of its presence among just these other rows; among others it may be larger, up to the "
+        "promise.",
+    ]
+    if held["rule"] == "plateau":
+        said.append("The published rule says where a ratio is flat; it is no protection.")
+    told = "the curves, the verdict and the rows listed tell about single rows. Do not publish it beside the model."
+    return blocks.limits(markup(blocks.NOT_PRIVATE, "This page is computed from raw data", told), said)

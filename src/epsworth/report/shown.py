@@ -1,0 +1,340 @@
+"""What a page of curves holds: averages, worst cases, shares of records; rounded outwards to whole units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsworth.arrays import Floats
+from epsworth.bounds import Interval
+from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
+from epsworth.report.escaping import cleaned
+from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, mechanism_name, observed, share_up, unit, units
+from epsworth.rounding import show_up
+from epsworth.utility.choice import Limits
+from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
+from epsworth.utility.population import Population
+from epsworth.utility.recommendation import Recommendation
+
+DIGITS, MOST_DIGITS = 3, 18  # of what is shown: more only where a target has more, as far as whole numbers go
+MOST_POINTS, MOST_POINTS_OF_TWO = 720, 400  # mechanisms x epsilons on a page; with accuracy beside stability
+MOST_EPSILONS = 120
+MOST_MECHANISMS = 24
+SHARES = (95, 75, 50)  # per cent of the records that keep at least so much; all of them keep the worst case
+WORST = 5  # records that are listed, by mechanism and epsilon
+
+
+@dataclass(frozen=True)
+class View:
+    """One quantity, over the average, the worst record, or one record.
+
+    Attributes
+    ----------
+    bounds : Interval of ndarray, shape ``(mechanisms, epsilons)``
+        Of the epsilons shown.
+    """
+
+    of: Quantity
+    on: str | int
+    bounds: Interval
+    records: int
+
+    @property
+    def where(self) -> str:
+        """Over what, as it stands within a sentence."""
+        if not isinstance(self.on, str):
+            return f"for record {self.on}"
+        if self.records == 1:
+            return "for the one record"
+        return f"{'on average over' if self.on == 'average' else 'even for the worst of'} these {self.records} records"
+
+    @property
+    def title(self) -> str:
+        """A few words."""
+        if not isinstance(self.on, str) or self.records == 1:
+            return f"record {self.on}" if not isinstance(self.on, str) else "the one record"
+        return "average" if self.on == "average" else "worst record"
+
+    @property
+    def limited(self) -> bool:
+        """Whether the ceiling speaks of it: of every input, so of the worst."""
+        return self.of == "stability" and self.on != "average"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Curves and a choice, as a page shows them.
+
+    Attributes
+    ----------
+    found : Recommendation
+        What was asked for and chosen.
+    populations : mapping from quantities to Population
+        Of the epsilons shown; empty where nothing can be said.
+    at : ndarray
+        The epsilons shown, by number.
+    """
+
+    curves: Curves
+    found: Recommendation
+    populations: Mapping[Quantity, Population]
+    at: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls, curves: Curves, found: Recommendation, populations: Mapping[Quantity, Population] | None = None
+    ) -> Shown:
+        """Choose the epsilons that fit on a page, that of the choice among them."""
+        count = len(curves.epsilons)
+        if len(curves.mechanisms) > MOST_MECHANISMS:
+            raise ValueError(
+                f"a page shows at most {MOST_MECHANISMS} mechanisms, these curves hold {len(curves.mechanisms)}; "
+                "ask again about fewer"
+            )
+        points = MOST_POINTS if curves.accuracy is None else MOST_POINTS_OF_TWO
+        most = max(2, min(MOST_EPSILONS, points // len(curves.mechanisms)))
+        at = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
+        if found.choice is not None:
+            at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
+        at = np.unique(at)
+        if len(curves.labels) < FEWEST_ROWS:
+            populations = {}
+        elif populations is None:
+            populations = {of: curves.population(of, at=at.tolist()) for of in held(curves)}
+        else:
+            populations = {
+                of: Population(one.lower[:, at], one.upper[:, at], one.confidence, one.records, one.spent)
+                for of, one in populations.items()
+            }
+        return cls(curves, found, populations, at)
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """Those that the curves hold, that asked for first."""
+        return tuple(sorted(held(self.curves), key=lambda of: of != self.found.of))
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What can be looked at, what was asked for first."""
+        count = len(self.curves.labels)
+        ons: list[str | int] = ["worst"] if count == 1 else ["average", "worst"]
+        if self.found.on not in ons:
+            ons = [self.found.on, *ons] if count > 1 else [self.found.on]
+        ons.sort(key=lambda on: on != self.found.on)
+        return tuple(
+            View(of, on, Interval(*(side[:, self.at] for side in self.curves.select(on, of))), count)
+            for of in self.quantities
+            for on in ons
+        )
+
+    @cached_property
+    def digits(self) -> int:
+        """So many that a target is a whole number of units, as far as the script can count."""
+        asked = -int(Decimal(repr(self.found.at_least)).as_tuple().exponent)
+        return min(max(DIGITS, asked), MOST_DIGITS)
+
+    @cached_property
+    def promises(self) -> list[list[Guarantee]]:
+        """Per record, of the epsilons shown."""
+        return [[row[e] for e in self.at] for row in self.curves.guarantees]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Mechanisms by title and words, with what is weaker than pure about their promise."""
+        pairs = zip(self.curves.mechanisms, self.promises, strict=True)
+        return [cleaned(mechanism_name(words) + weakness(row)) for words, row in pairs]
+
+    @cached_property
+    def admitted(self) -> NDArray[np.bool_]:
+        """Which points are accepted, by their delta."""
+        return self._within(Limits(self.found.limits.delta))
+
+    @cached_property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which points protect as much as was asked for."""
+        return self._within(self.found.limits)
+
+    def _within(self, limits: Limits) -> NDArray[np.bool_]:
+        return np.array([[limits.accept(promise) for promise in row] for row in self.promises])
+
+    @cached_property
+    def totals(self) -> Floats:
+        """Epsilons per record."""
+        return np.array([[promise.epsilon for promise in row] for row in self.promises])
+
+    @cached_property
+    def stops(self) -> list[float]:
+        """Epsilons per record that the slider stops at."""
+        return sorted(set(self.totals[self.admitted].tolist())) or sorted(set(self.totals.ravel().tolist()))
+
+    @cached_property
+    def caps(self) -> list[float]:
+        """What no mechanism can promise to every input, by stop."""
+        labels, limit = int(self.curves.labels_possible.max()), self.admitted if self.admitted.any() else True
+        deltas = np.array([[promise.delta for promise in row] for row in self.promises])
+        return [ceiling(stop, labels, float(deltas[(self.totals <= stop) & limit].max())) for stop in self.stops]
+
+    @property
+    def capped(self) -> bool:
+        """Whether there is a ceiling below 1: some record can get several labels."""
+        return int(self.curves.labels_possible.max()) > 1
+
+    @cached_property
+    def targets(self) -> list[int]:
+        """Where the target's slider stops, in units."""
+        whole = 10**self.digits
+        least = min(500, int(1000 * self.found.at_least)) // 5 * 5
+        steps = range(max(least, 5) * whole // 1000, whole + 1, 5 * whole // 1000)
+        return sorted({*steps, self.target})
+
+    @cached_property
+    def target(self) -> int:
+        """What was asked for, in units; rounded up where it has more digits than are shown."""
+        return int(Decimal(repr(self.found.at_least)).scaleb(self.digits).to_integral_value(ROUND_CEILING))
+
+    @cached_property
+    def point(self) -> tuple[int, int] | None:
+        """The mechanism and epsilon that the page opens with: what was chosen, or comes closest; None for no delta."""
+        choice = self.found.choice
+        if choice is None:
+            return self.top(self.views[0])
+        e = self.curves.epsilons[self.at].tolist().index(choice.epsilon)
+        return self.curves.mechanisms.index(choice.mechanism), e
+
+    @property
+    def total(self) -> float:
+        """The epsilon per record that the page opens with."""
+        return float(self.totals[self.point]) if self.point is not None else self.stops[-1]
+
+    @property
+    def delta(self) -> float:
+        """The delta that the page opens with."""
+        return 0.0 if self.point is None else self.promises[self.point[0]][self.point[1]].delta
+
+    def top(self, view: View) -> tuple[int, int] | None:
+        """Return the point with the highest guarantee among those accepted, else among those admitted."""
+        if not self.admitted.any():
+            return None
+        among = self.accepted if self.accepted.any() else self.admitted
+        lower = np.where(among, view.bounds.lower, -1.0)
+        m, e = np.unravel_index(int(lower.argmax()), lower.shape)
+        return int(m), int(e)
+
+    def affordable(self, total: float) -> list[int | None]:
+        """Return, by mechanism, the epsilon shown that costs most within a budget."""
+        inside = self.admitted & (self.totals <= total)
+        best = np.where(inside, self.totals, -1.0).argmax(axis=1).tolist()
+        return [e if inside[m, e] else None for m, e in enumerate(best)]
+
+    def lower(self, view: View, m: int, e: int) -> int:
+        """Return what is guaranteed at a point, in units."""
+        return unit(view.bounds.lower[m, e], self.digits, upwards=False)
+
+    def upper(self, view: View, m: int, e: int) -> int:
+        """Return what is possible at a point, in units."""
+        return unit(view.bounds.upper[m, e], self.digits, upwards=True)
+
+    @cached_property
+    def unfinished(self) -> bool:
+        """Whether nothing is known of some record, as the run ended before."""
+        bounds = self.curves.stability
+        return bool(((bounds.lower <= 0) & (bounds.upper >= 1)).any())
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """What the script reads: for every stop of a slider what was chosen and rounded here."""
+        digits = self.digits
+        promises = sorted({(promise.epsilon, promise.delta) for row in self.promises for promise in row})
+        served = {of: self.curves.bounds(of).lower[:, self.at] for of in self.quantities}
+        shares = {}
+        for of in self.quantities:
+            order = np.sort(served[of], axis=2)
+            shares[of] = [units(order[:, :, rank(share, order.shape[2])], digits, upwards=False) for share in SHARES]
+        rows = served["stability"].argsort(axis=2, kind="stable")[:, :, :WORST]
+        lowest = units(np.take_along_axis(served["stability"], rows, axis=2), digits, upwards=False)
+        listed = np.unique(rows)
+        worst = np.stack([np.searchsorted(listed, rows), np.array(lowest)], axis=3)
+        return {
+            "digits": digits,
+            "names": self.names,
+            "promises": [_promise(*one) for one in promises],
+            "promised": [[promises.index((one.epsilon, one.delta)) for one in row] for row in self.promises],
+            "accepted": ["".join("01"[int(one)] for one in row) for row in self.accepted],
+            "stops": self.stops,
+            "stops_shown": [show_up(stop) for stop in self.stops],
+            "at": [self.affordable(stop) for stop in self.stops],
+            "caps": units(np.array(self.caps), digits, upwards=True),
+            "targets": self.targets,
+            "target": self.target,
+            "priors": [f"{prior}{SPACE}%" for prior in PRIORS],
+            "even": PRIORS.index(EVEN),
+            "certain": share_up(1.0),
+            "views": [self._view(view) for view in self.views],
+            "population": {
+                of: {side: units(getattr(one, side), digits, upwards=side == "upper") for side in ("lower", "upper")}
+                for of, one in self.populations.items()
+            },
+            "shares": shares,
+            "worst": worst.reshape(*rows.shape[:2], -1).tolist(),
+            "records": [[r, cleaned(self.curves.labels[r], 40)] for r in listed.tolist()],  # by the number used there
+        }
+
+    def _view(self, view: View) -> dict[str, Any]:
+        lower = units(view.bounds.lower, self.digits, upwards=False)
+        return {
+            "of": view.of,
+            "lower": lower,
+            "upper": units(view.bounds.upper, self.digits, upwards=True),
+            "where": view.where,
+            "subject": SUBJECTS[view.of],
+            "top": self.top(view),
+            "chosen": [self._chosen(view, np.array(lower) >= target) for target in self.targets],
+            "best": [self._best(view, stop) for stop in self.stops],
+            "average": view.on == "average",
+            "worst": view.on == "worst",
+        }
+
+    def _chosen(self, view: View, enough: NDArray[np.bool_]) -> tuple[int, int] | None:
+        """Return the point that is recommended: strongest notion, then least epsilon, least delta, most guaranteed."""
+        fits = enough & self.accepted
+        points = [(m, int(row.argmax())) for m, row in enumerate(fits) if row.any()]
+
+        def cost(point: tuple[int, int]) -> tuple[float, ...]:
+            promise = self.promises[point[0]][point[1]]
+            return STRENGTH.index(promise.notion), promise.epsilon, promise.delta, -float(view.bounds.lower[point])
+
+        return min(points, key=cost, default=None)
+
+    def _best(self, view: View, stop: float) -> tuple[int, int] | None:
+        """Return the point with the highest guarantee within a budget."""
+        points = [(m, e) for m, e in enumerate(self.affordable(stop)) if e is not None]
+        return max(points, key=lambda point: float(view.bounds.lower[point]), default=None)
+
+
+def _promise(epsilon: float, delta: float) -> dict[str, Any]:
+    """Return what the script tells of a promise, from every prior."""
+    after = [share_up(observed(epsilon, delta, prior / 100)) for prior in PRIORS]
+    shown = {"shown": show_up(epsilon), "delta_shown": show_up(delta)}
+    return {"epsilon": epsilon, "delta": delta, **shown, "after": after}
+
+
+def held(curves: Curves) -> tuple[Quantity, ...]:
+    """Return the quantities that curves hold."""
+    return QUANTITIES[: 1 + (curves.accuracy is not None)]
+
+
+def rank(share: int, count: int) -> int:
+    """Return which of the sorted records at least ``share`` per cent of them reach.
+
+    Examples
+    --------
+    >>> rank(95, 10), rank(50, 5), rank(75, 1)
+    (0, 2, 0)
+    """
+    return count + (-share * count // 100)

@@ -1,0 +1,394 @@
+"""Words and numbers of pages: names, sentences, the glossary; every number rounded to the safe side.
+
+A bound is kept as a whole number of 10^-digits, lower ones rounded down and upper ones up. Rounding to fewer digits
+afterwards gives what rounding the result itself would give, so that every number shown is that of the result.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any, cast
+
+import numpy as np
+
+from epsworth.arrays import Floats
+from epsworth.mechanisms.family import titled
+from epsworth.results import how_sure
+from epsworth.rounding import show_down, show_up
+from epsworth.utility.choice import MAX_EPSILON
+
+SPACE = "\u00a0"  # between a number and its unit
+SIGNIFICANT = 3  # digits of a share
+LEAST = Decimal("0.0001")  # per cent of a share that are told apart
+PRIORS = (1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 99)  # per cent that somebody held likely before
+EVEN = 50
+MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
+
+# ---- numbers
+
+
+def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
+    """Return whole numbers of 10^-digits, rounded one way from the digits that the values print as.
+
+    Examples
+    --------
+    >>> units(np.array([0.4519, 1.0]), 3, upwards=False), units(np.array([[0.4511]]), 3, upwards=True)
+    ([451, 1000], [[452]])
+    """
+    rounding = ROUND_CEILING if upwards else ROUND_FLOOR
+    flat = [int(Decimal(repr(v)).scaleb(digits).to_integral_value(rounding)) for v in values.ravel().tolist()]
+    found: Any = np.array(flat, dtype=object).reshape(values.shape).tolist()
+    return cast("list[Any]", found)
+
+
+def unit(value: float, digits: int, *, upwards: bool) -> int:
+    """Return one number as `units` does."""
+    return int(units(np.array([value]), digits, upwards=upwards)[0])
+
+
+def percent(whole: int, digits: int) -> str:
+    r"""Print a share that is a whole number of 10^-digits, in per cent.
+
+    Examples
+    --------
+    >>> percent(912, 3), percent(1000, 3), percent(5, 3), percent(91234, 5)
+    ('91.2\xa0%', '100.0\xa0%', '0.5\xa0%', '91.234\xa0%')
+    """
+    text = str(whole).rjust(digits - 1, "0")
+    cut = len(text) - (digits - 2)
+    return f"{text[:cut]}.{text[cut:]}{SPACE}%"
+
+
+def percent_range(low: int, high: int, digits: int) -> str:
+    """Print two such shares, with one sign for both."""
+    return f"{percent(low, digits).removesuffix(f'{SPACE}%')}–{percent(high, digits)}"
+
+
+def share_up(value: float) -> str:
+    r"""Print a share in per cent, rounded up; what is less than 100 % never reads so, but within a millionth.
+
+    Examples
+    --------
+    >>> share_up(0.5999981), share_up(0.0), share_up(1e-99), share_up(0.999964)
+    ('60\xa0%', '0\xa0%', '0.0001\xa0%', '99.997\xa0%')
+    """
+    return f"{_percent(value, ROUND_CEILING)}{SPACE}%"
+
+
+def share_down(value: float) -> str:
+    r"""Print a share in per cent, rounded down; near 100 % with the digits of what is lacking.
+
+    Examples
+    --------
+    >>> share_down(0.99999), share_down(0.12346)
+    ('99.999\xa0%', '12.3\xa0%')
+    """
+    return f"{_percent(value, ROUND_FLOOR)}{SPACE}%"
+
+
+def _percent(value: float, rounding: str) -> str:
+    """Return a hundred times the digits that a share prints as, rounded; the page's script does the same."""
+    exact = Decimal(repr(float(value))) * 100
+    if exact == 0:
+        return "0"
+    step = max(LEAST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
+    found = exact.quantize(step, rounding)
+    near = 0 if rounding == ROUND_CEILING else 10  # steps from 100 %, where more digits are told
+    while found + near * step >= 100 > exact and step > LEAST:
+        step /= 10
+        found = exact.quantize(step, rounding)
+    text = f"{found:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size(value: float) -> str:
+    """Print what is no promise, to four digits.
+
+    Examples
+    --------
+    >>> size(2.34581), size(12345.6)
+    ('2.346', '1.235e+04')
+    """
+    return f"{value:.4g}"
+
+
+def count(value: int) -> str:
+    """Print a whole number.
+
+    Examples
+    --------
+    >>> count(12345)
+    '12,345'
+    """
+    return f"{operator.index(value):,}"
+
+
+def at(epsilon: float, digits: int = 6) -> str:
+    """Say an epsilon within a sentence."""
+    return f"ε{SPACE}={SPACE}{show_up(epsilon, digits)}"
+
+
+def sure(confidence: float) -> str:
+    """Say how surely something holds."""
+    return how_sure(confidence).replace(" %", f"{SPACE}%")
+
+
+def observed(total: float, delta: float, prior: float) -> float:
+    """Return what an observer may know after one release, as a share rounded outwards.
+
+    Claim: under a pure promise, whoever gave a value a probability of at most ``prior`` gives it at most this much
+    afterwards: p / (p + (1 - p) e^-E).  Under an (E, delta) promise, whoever must name the true one of two values, one
+    of them held ``prior`` likely, is right with at most this probability.
+
+    Examples
+    --------
+    >>> round(observed(1.0, 0.0, 0.5), 9), round(observed(1.0, 0.1, 0.99), 9)
+    (0.731058579, 0.991)
+
+    Notes
+    -----
+    With a and b the chances of saying "first" under the first and the second value, a <= e^E b + delta and
+    1 - b <= e^E (1 - a) + delta.  p a + (1 - p)(1 - b) is largest in a corner of these: (1, delta), (delta, 1), or
+    where both bind, with a = 1 - b = (e^E + delta) / (e^E + 1).
+    """
+    other, fade = 1 - prior, math.exp(-total)
+    if delta > 0:
+        found = max(prior + other * delta, other + prior * delta, (1 + fade * delta) / (1 + fade))
+    else:
+        found = prior / (prior + other * fade)
+    return min(1.0, found * MARGIN)
+
+
+def protects(total: float, delta: float = 0.0) -> bool:
+    """Tell whether a promise per record protects enough to be called good: what a recommendation accepts by default."""
+    return observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5)
+
+
+# ---- names
+
+KERNELS = {"laplace": "Laplace", "gaussian": "Gaussian", "staircase": "Staircase", "optimal": "Optimal"}
+KINDS = {"pb": "boosted", "truncated": "truncated", "discrete": "discrete", "clamped": "clamped"}
+REPORTS = {
+    "hadamard": "Hadamard bit",
+    "ternary": "Signs of all cells",
+    "krr": "Randomised response",
+    "oue": "Optimised unary encoding",
+    "parity": "Hadamard bit of overlapping cells",
+    "slides": "Noisy overlapping cells",
+    "cosine": "Cosine bit",
+}
+
+
+def mechanism_name(words: str) -> str:
+    """Return a mechanism's title with its words in brackets; one that users bring keeps its own name.
+
+    Examples
+    --------
+    >>> mechanism_name("pm"), mechanism_name("krr:k=33"), mechanism_name("my noise")
+    ('Piecewise (pm)', 'Randomised response (krr:k=33)', 'my noise')
+    """
+    return _named(titled(words), words)
+
+
+def noise_name(name: str) -> str:
+    """Return a noise's title with its name in brackets.
+
+    Examples
+    --------
+    >>> noise_name("pb_discrete_laplace"), noise_name("pb_gaussian (published)"), noise_name("x")
+    ('Boosted discrete Laplace (pb_discrete_laplace)', 'Boosted Gaussian (pb_gaussian, published)', 'x')
+    """
+    *kinds, kernel = name.removesuffix(" (published)").split("_")
+    if kernel not in KERNELS or not KINDS.keys() >= set(kinds):
+        return name
+    title = " ".join([*(KINDS[kind] for kind in kinds), KERNELS[kernel]])
+    return _named(title[0].upper() + title[1:], name.replace(" (published)", ", published"))
+
+
+def report_name(name: str) -> str:
+    """Return the title of a learner's mechanism with its name in brackets."""
+    return _named(REPORTS.get(name, ""), name)
+
+
+def titled_note(note: str, mechanisms: Sequence[str]) -> str:
+    """Return a note with the title of the mechanism that it begins with."""
+    words, colon, rest = note.partition(": ")
+    return f"{mechanism_name(words)}{colon}{rest}" if words in mechanisms else note
+
+
+def _named(title: str, words: str) -> str:
+    return f"{title} ({words})" if title else words
+
+
+# ---- sentences that a page's script fills in by the same names
+
+POINT = f"ε{SPACE}={SPACE}{{total}} per record"
+PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
+WORDS = {
+    "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
+    "enough": (
+        f"At {POINT} {{name}} is guaranteed most: {PROMISED}. That is enough for {{target}}; the recommendation is "
+        f"{{best}} at ε{SPACE}={SPACE}{{least}}."
+    ),
+    "short": (
+        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
+        f"for; the recommendation is {{best}} at ε{SPACE}={SPACE}{{least}}."
+    ),
+    "costly": (
+        f"Not at ε{SPACE}≤{SPACE}{{most}}: at {POINT} {{name}} is guaranteed most, {PROMISED}. That would be enough "
+        "for {target}, but protects less than was asked for."
+    ),
+    "none": (
+        f"Nothing in this report at ε{SPACE}≤{SPACE}{{most}} is guaranteed to reach {{target}}: {{name}} comes closest "
+        f"at {POINT}, {PROMISED}."
+    ),
+    "never": (
+        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
+        f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{most}} is guaranteed to reach."
+    ),
+    "nothing": "Nothing in this report has a delta as small as was asked for.",
+    "pure": "{seen} can raise an attacker's certainty that {what} from {prior} to at most {after}.",
+    "certain": (
+        "{seen} can make an attacker, who held it {prior} likely, certain that {what}: this protects next to nothing."
+    ),
+    "weaker": (
+        "{seen} lets an attacker, who must say {which} and held one answer {prior} likely, be right in at most {after} "
+        "of the cases."
+    ),
+    "cap": f"No mechanism at {POINT} can promise more than {{cap}} to every input.",
+    "free": f"The ceiling is no obstacle: at {POINT} it lies above {{below}}.",
+    "enough_word": "guaranteed",
+    "open_word": "left open",
+    "short_word": "not enough",
+}
+RECORD = {  # whom an attacker wonders about, where one record is released
+    "what": "your values are the ones they suspect",
+    "which": "which of two records is yours",
+    "seen": "One release of your record",
+}
+REPORT = {"what": "a user's record is the one they suspect", "which": "", "seen": "The user's one report"}
+NATS = {
+    "pure": (
+        "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly is "
+        "answered rightly with at most {after} after seeing the release."
+    ),
+    "certain": (
+        "Any question about the secret sub-sample that is answered rightly with probability {prior} blindly may be "
+        "answered with certainty after seeing the release: the nats alone promise nothing there."
+    ),
+}
+SUBJECTS = {"stability": "the label stays the same", "accuracy": "the label is the true one"}
+CERTAINTY = f"an attacker's certainty at most, from 50{SPACE}%"
+ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as much."
+COPY = "Whoever holds the policy holds a copy of the classifier, or most of it"
+CELL = "A certificate speaks of the average over a cell, not of a point in it."
+SERVER = "The server sees every report: the ε limits what it says of the record, whoever reads it."
+HARMLESS = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
+BLINDLY = (
+    "The chance of being right, not a belief: by always naming the likelier answer it is at least as high without "
+    "any release."
+)
+
+
+def filled(text: str, words: Mapping[str, str]) -> str:
+    """Fill in names in braces; what is filled in is not looked at again.
+
+    Examples
+    --------
+    >>> filled("{a} and {b}", {"a": "{b}", "b": "c"})
+    '{b} and c'
+    """
+    return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], text)
+
+
+def observer(after: float, delta: float, prior: int, words: Mapping[str, str], texts: Mapping[str, str] = WORDS) -> str:
+    """Say what a promise means to somebody who held a suspicion ``prior`` per cent likely."""
+    kind = "certain" if share_up(after) == share_up(1.0) else "weaker" if delta > 0 else "pure"
+    return filled(texts[kind], {**words, "prior": f"{prior}{SPACE}%", "after": share_up(after)})
+
+
+# ---- the words of a page, explained
+
+TERMS = {  # by term: how a page uses it, and what it means
+    "attacker's certainty": (
+        r"attacker",
+        "How probable a suspicion about a person can become for somebody who sees the release. From 50 % means that "
+        "the suspicion and its opposite were equally likely before.",
+    ),
+    "accuracy": (r"accuracy|true one|labels right", "The share of records that get their true label."),
+    "average": (r"average", "The mean over all records of the table: some records keep less."),
+    "ceiling": (
+        r"ceiling",
+        "What no mechanism can promise at this ε, whoever invents it. It follows from the ε and the number of labels.",
+    ),
+    "cell": (
+        r"\bcells?\b",
+        "One of the boxes into which the ranges of the features are cut; all its points share a label.",
+    ),
+    "certificate": (r"certif", "A statement on a cell's label that is wrong with at most the probability told."),
+    "confidence, sure": (
+        r"\bsure\b|confidence",
+        "How likely bounds that rest on random draws are right; the rest of 100 % is the risk that one is wrong.",
+    ),
+    "δ (delta)": (r"δ", "The probability with which a release may say more of a record than its ε allows."),
+    "ε (epsilon)": (
+        r"ε|epsilon",
+        "How much a release may say of a record: no output is more than e^ε times as likely from one record as from "
+        "another. The smaller it is, the better the record is protected.",
+    ),
+    "label": (r"\blabels?\b", "What the classifier answers for a record, for example yes or no."),
+    "label retention": (
+        r"stability|label (?:stays|is kept)|labels? kept|labels stay",
+        "The probability that a record gets the same label after it was perturbed as before. It is also called "
+        "stability.",
+    ),
+    "margin": (r"\bmargin|signed mean", "How clearly one label outweighs the other in a cell: 0 is undecided."),
+    "mechanism": (r"mechanism", "A rule that replaces values by random ones before they leave."),
+    "membership advantage": (
+        r"advantage",
+        "How much better than blindly the best attack tells whether a row was used: 0 is no better, 1 is certain.",
+    ),
+    "nat": (
+        r"\bnats?\b",
+        "The unit of what a release tells of the secret: 0 is nothing; the outcome of a toss-up is about seven tenths.",
+    ),
+    "noise": (r"\bnoises?\b", "A random number that is added to an answer before it is released."),
+    "policy": (
+        r"\bpolicy",
+        "The file that devices run: which columns are perturbed, how, and which are sent as they are.",
+    ),
+    "population": (
+        r"[Pp]opulation|people like",
+        "All people from whom the records were drawn, not these records alone.",
+    ),
+    "record": (r"\brecords?\b|\brows?\b", "One row of the table, as a rule one person."),
+    "split": (r"\bsplit\b", "How the ε of a record is shared out over its perturbed features."),
+    "sub-sample": (r"sub-sampl", "The secret part of the pool that was used. A row that lies outside it was not used."),
+    "tailored policy": (
+        r"[Tt]ailored",
+        "A policy that is made for one classifier: it perturbs a record as a whole, so that its label stays often.",
+    ),
+    "worst record": (r"worst", "The one for which least is guaranteed. What is said of it holds for every record."),
+}
+
+
+def terms_in(content: str) -> dict[str, str]:
+    """Return what the words of a page's HTML mean.
+
+    Examples
+    --------
+    >>> list(terms_in("<p>A record.</p>")), terms_in("<p>A word.</p>")
+    (['record'], {})
+    """
+    text = html.unescape(re.sub(r"<[^>]*>", " ", content))
+    return {term: meaning for term, (pattern, meaning) in TERMS.items() if re.search(pattern, text)}
+
+
+def less_than(limit: float) -> str:
+    """Say a limit of an epsilon within a sentence."""
+    return f"ε{SPACE}≤{SPACE}{show_down(limit)}"

@@ -1,0 +1,98 @@
+"""Doors of pages and results: what is of another kind is refused in one sentence, before anything is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_pages import curves
+
+import epsworth as ew
+
+MADE = curves()
+
+
+@pytest.mark.parametrize("given", [None, 5, "x", [], {}, np.zeros(3), lambda rows: rows, b"x"])
+def test_a_page_is_made_of_results_only(given):
+    with pytest.raises(TypeError, match=r"^result must be Curves, a Policy, or what tailor returns, got a \w+$"):
+        ew.report.report(given)
+    if not isinstance(given, dict):
+        with pytest.raises(TypeError, match=r"^document must be a mapping, as --json writes it, got a \w+$"):
+            ew.report.report_document(given)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({"on": -1}, ValueError, "there is no record -1; the curves hold records 0 to"),
+        ({"on": 10**6}, ValueError, "there is no record 1000000"),
+        ({"on": True}, ValueError, "on must be 'average', 'worst' or a record number from 0, got True"),
+        ({"on": 1.0}, ValueError, "on must be 'average', 'worst' or a record number from 0, got 1.0"),
+        ({"on": ["worst"]}, ValueError, "on must be 'average', 'worst' or a record number"),
+        ({"on": np.array(["worst", "x"])}, ValueError, "on must be 'average', 'worst' or a record number"),
+        ({"at_least": "a"}, ValueError, "at_least must lie in (0, 1], got 'a'"),
+        ({"at_least": True}, ValueError, "at_least must lie in (0, 1], got True"),
+        ({"at_least": float("nan")}, ValueError, "at_least must lie in (0, 1], got nan"),
+        ({"delta": "a"}, ValueError, "delta must lie in [0, 1), got 'a'"),
+        ({"surroundings": 3}, TypeError, "surroundings must be what look_around returns, got a int"),
+        ({"command": 3}, TypeError, "command must be a text, got 3"),
+        ({"origins": 3}, TypeError, "origins must be a mapping of texts, got 3"),
+    ],
+)
+@pytest.mark.cases(1)
+def test_what_is_asked_of_curves_is_checked(asked, error, told):
+    doors = [lambda: ew.report.report(MADE, **asked)]
+    if asked.keys() <= {"on", "at_least", "delta"}:
+        doors.append(lambda: ew.recommend(MADE, **({"at_least": 0.6} | asked)))
+    for door in doors:
+        with pytest.raises(error) as refused:
+            door()
+        assert told in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+def test_a_record_counts_from_the_front():
+    with pytest.raises(ValueError, match="there is no record -1"):
+        MADE.select(-1)
+
+
+def test_recommend_names_what_it_takes():
+    with pytest.raises(TypeError, match=r"^curves must be what stability returns, got a NoneType$"):
+        ew.recommend(None, at_least=0.5)
+
+
+@pytest.mark.parametrize("path", [None, 5, [], b"p.html"])
+@pytest.mark.cases(1)
+def test_a_file_is_named_by_a_text_or_a_path(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = ew.Study(model="m.skops", table="t.csv", sensitive=["a"], epsilons=[1, 2])
+    doors = [ew.report.report(MADE).save, ew.report.report_file, ew.Study.load, ew.StudyResult.load, study.save]
+    doors += [MADE.save, ew.Curves.load, ew.Policy.load, ew.Domain.load]
+    for door in doors:
+        with pytest.raises(TypeError, match=r"^path must name a file, as a text or a Path, got "):
+            door(path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.json"])
+def test_a_page_is_saved_as_a_page(name, tmp_path):
+    page = ew.report.report(MADE)
+    with pytest.raises(ValueError, match=r"a page ends in .html; change the ending"):
+        page.save(tmp_path / name)
+    page.save(tmp_path / "x.HTM")
+    assert [one.name for one in tmp_path.iterdir()] == ["x.HTM"]
+
+
+def test_a_document_that_json_cannot_hold_is_refused():
+    with pytest.raises(ValueError, match="document holds what JSON cannot"):
+        ew.report.report_document({"release": {1, 2}, "report": 1})
+
+
+@pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_record", "stability", "labels"])
+@pytest.mark.parametrize("given", [None, 3, [], {"average": 3}, [[]]])
+@pytest.mark.cases(1)
+def test_a_damaged_result_is_refused_without_the_interpreters_words(entry, given):
+    made = MADE.to_dict()
+    assert entry in made
+    with pytest.raises(ValueError, match=r"damaged or incomplete|write the curves again") as refused:
+        ew.Curves.from_dict(made | {entry: given})
+    assert not any(word in str(refused.value) for word in ("Error", "object", "NoneType", "unsized", "Traceback"))
