@@ -312,3 +312,21 @@ def gaps_are_the_lower_end(original):
 )
 def whole_numbers_leave_unrounded(original):
     return lambda self: None
+
+
+@mutant(
+    "epsworth.rounding.underflows",
+    claim="no engine relies on a reading whose products may lose digits beyond their relative rounding",
+    test="tests/utility/test_linear.py::test_products_that_lose_digits_are_not_read",
+)
+def tiny_products_trusted(original):
+    return lambda *values: False
+
+
+@mutant(
+    "epsworth.utility.engines.checkpoint.digest_of_model",
+    claim="a run that goes on from a folder is that of the very model that it began with",
+    test="tests/utility/test_checkpoint.py::test_the_folder_of_a_model_that_is_almost_the_same_is_refused",
+)
+def every_model_is_the_same(original):
+    return lambda model: ""
