@@ -300,5 +300,5 @@ def test_the_client_needs_the_standard_library_alone(tmp_path):
         took.append(float(first))
         assert not {name.partition(".")[0] for name in modules} & {"numpy", "polars", "scipy", "cryptography"}
         own = {f"epsworth.client{part}" for part in ("", ".door", ".grids", ".kernels", ".reading")}
-        assert {name for name in modules if name.startswith("epsworth")} <= {"epsworth", "epsworth.moved", *own}
+        assert {name for name in modules if name.startswith("epsworth")} <= {"epsworth", "epsworth.version", *own}
     assert min(took) < IMPORT_MS
