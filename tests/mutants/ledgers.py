@@ -26,12 +26,15 @@ def outputs_not_written_through(original):
 
 
 @mutant(
-    "epsworth.policy.files.csv_table.CsvRecords.check",
+    "epsworth.policy.files.csv_table.CsvRecords._inputs",
     claim="nothing is charged, and nothing leaves, for a table that is refused",
     test=f"{CHARGES}::test_nothing_is_charged_for_a_table_that_is_refused",
 )
 def records_unchecked_before_the_charge(original):
-    return lambda self, part, first: None
+    def inputs(self, table, first):
+        return dict.fromkeys(self.perturbation.ruled, np.zeros(len(table.frame), dtype=np.int64)), {}
+
+    return inputs
 
 
 @mutant(

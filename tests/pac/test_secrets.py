@@ -299,3 +299,17 @@ def test_the_secret_world_is_drawn_by_the_operating_system():
             assert after == state
         assert seen[0] != seen[1]
         assert len(set(seen[0])) > 10  # of 64, 40 draws leave that few once in 10**20 runs
+
+
+@pytest.mark.parametrize("pool", [np.array([1234.5, 77.25, 3.0] * 4), "1234.5", {"a": [1234.5]}, [[1234.5], [1, 2]]])
+def test_no_refusal_of_a_pool_shows_what_it_holds(pool):
+    with pytest.raises(ValueError, match="must be a table of shape") as refused:
+        PACPrivatizer("mean", MI(0.2)).fit(pool)
+    assert "1234" not in str(refused.value)
+
+
+@pytest.mark.parametrize("output", [lambda rows: [f"secret{rows.sum():g}"], lambda rows: [10**400]])
+def test_no_refusal_of_an_output_shows_it(output):
+    with pytest.raises(ValueError, match="must be numbers that doubles hold") as refused:
+        PACPrivatizer(output, MI(0.2), worlds=16).fit(np.arange(1.0, 9)[:, None])
+    assert "secret" not in str(refused.value)

@@ -39,12 +39,14 @@ from epsworth.rounding import down, show_down, show_up, up
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 Solver = tuple[str, dict[str, float]]
 SOLVERS: list[Solver] = [("highs", PRECISE), ("highs-ipm", PRECISE), ("highs", {})]  # the next where one gives up
+FINE = 1e-6  # of sizes: a solver drops coefficients below 1e-9
 LEAST = 1e-3  # of a law's epsilon: below it, tails are very long
 SMALLEST = 1e-9  # an epsilon below it is not searched for
 MOST_PERIODS = 1000  # sensitivities within theta; beyond, the program takes more than seconds
 GAPS = 10.0 ** np.arange(-10.0, 0, 0.5)  # relative distances below the program's epsilon at which a floor is tried
 GIVEN = 10.0 ** np.arange(-14.0, -1)  # relative: by how much the multiplier of the total gives way
-LOST = 1e-8  # of delta, or of what may fail: mass of the tails that is not laid out
+SPARE = 1e-9  # of delta: a law that uses all of it may exceed it by a rounding, at every epsilon
+LOST = 1e-10  # of delta, or of what may fail: mass of the tails that is not laid out
 # Relative rounding of a term of a column, u = 2^-53: an exponential or a quotient of two, each off by 8 u and by its
 # argument's rounding, 745 u at most (it underflows beyond); with a product and a sum, below 2000 u.
 COLUMN = 2.0**-42
@@ -126,7 +128,7 @@ def optimal_noise(
     >>> from epsworth.noise import optimal_noise
     >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
     >>> round(best.floor, 6), round(best.noise.pure_epsilon, 6)  # the staircase mechanism: ln 19
-    (2.944438, 2.944439)
+    (2.944439, 2.944439)
     """
     theta, sensitivity = length(theta, "theta"), length(sensitivity, "sensitivity")
     allowed, delta = failure(confidence), share(delta, "delta", zero=True)
@@ -143,8 +145,9 @@ def optimal_noise(
         )
     cells = Cells.of(within)
     start = best_staircase(theta if points is None else float(within) * sensitivity, allowed, sensitivity).loss
-    epsilon = _least_epsilon(cells, allowed, delta, start)
-    half = _half_line(cells, max(epsilon, LEAST), allowed, delta)
+    spent = delta * (1 - SPARE)
+    epsilon = _least_epsilon(cells, allowed, spent, start)
+    half = _half_line(cells, max(epsilon, LEAST), allowed, spent)
     if points is None:
         noise: NoiseMechanism = _cell_noise(cells, half, sensitivity)
     else:
@@ -226,7 +229,8 @@ def _solve(
 ) -> Solution:
     """Minimise the mass outside; ``falling``: over densities that fall; ``laid``: in tails that are geometric, too.
 
-    Variables are y of the window, and of what stands for each class beyond it, and u, scaled to lie around one.
+    Variables are y of the window, and of what stands for each class beyond it, and u, scaled to lie around one: y
+    outside are no more than what may fail lets them be, so that a solver's tolerance is small beside them.
     """
     rows = cells.inside + cells.period  # comparisons: of all cells within, and of one period outside
     n = rows + cells.period
@@ -236,20 +240,24 @@ def _solve(
     cost = np.where(np.arange(n) < cells.inside, 0.0, weight / failing)
     with np.errstate(over="ignore"):
         slack = np.minimum(delta * np.exp(epsilon * k[:rows]) / width[:rows], 1e300)
-    scale = np.minimum(1.0, 1 / np.maximum(slack, 1e-300))
+    size = np.where(
+        np.arange(n) < cells.inside, 1.0, float(np.clip(failing * math.exp(epsilon * k[cells.inside]), FINE, 1))
+    )
+    scale = np.minimum(1.0, size[:rows] / np.maximum(slack, 1e-300))
     order = Order.of(k, rows, epsilon, laid=laid) if falling else Order(np.arange(0), np.arange(0), np.zeros(0))
     h, at = np.arange(rows), rows + 1 + np.arange(order.first.size)
+    own, beside = size[:rows], size[order.first]  # rows are divided by the size of their first cell
     entries = [
-        (h, h, np.ones(rows)), (h, h + cells.period, -np.ones(rows)), (h, n + h, -slack * scale),
+        (h, h, np.ones(rows)), (h, h + cells.period, -size[cells.period : n] / own), (h, n + h, -slack / own * scale),
         (np.full(rows, rows), n + h, scale),
-        (at, order.later, order.ratio), (at, order.first, -np.ones(at.size)),
+        (at, order.later, order.ratio * size[order.later] / beside), (at, order.first, -np.ones(at.size)),
     ]  # fmt: skip
     row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
     matrix = csr_array(coo_array((value, (row, column)), shape=(rows + 1 + at.size, n + rows)))
     bounds = np.zeros(matrix.shape[0])
     bounds[rows] = 1.0
     padded = np.zeros((2, n + rows))
-    padded[:, :n] = weight, cost
+    padded[:, :n] = weight * size, cost * size
     for method, options in SOLVERS:
         found = linprog(  # type: ignore[call-overload]
             padded[1], A_ub=matrix, b_ub=bounds, A_eq=padded[:1], b_eq=[1.0], method=method, options=options
@@ -258,9 +266,9 @@ def _solve(
             break
     else:
         raise ProgramError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
-    held = np.maximum(-found.ineqlin.marginals[rows + 1 :], 0.0)
+    held = np.maximum(-found.ineqlin.marginals[rows + 1 :], 0.0) / beside
     proved = _proved(cells.period, weight, cost, slack, order, held, float(found.eqlin.marginals[0]))
-    return Solution(float(found.fun), proved, np.maximum(found.x[:n], 0.0))
+    return Solution(float(found.fun), proved, np.maximum(found.x[:n], 0.0) * size)
 
 
 def _proved(

@@ -217,7 +217,7 @@ def release_of(noise: LatticeNoise) -> LatticeRelease:
     >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)
     >>> released = noise.release_of(best.noise)
     >>> sum(released.weights) == 2**64, released.step, released.shift
-    (True, 1, 1)
+    (True, 1.0, 1)
     """
     if noise.masses.size > MOST_POINTS:
         raise ValueError(

@@ -37,7 +37,10 @@ def as_numbers(found: Any, name: str = "the output") -> Floats:
         held.dtype == object and any(isinstance(value, complex) for value in held.reshape(-1))
     ):
         raise ValueError(f"{name} must be real numbers, got complex ones; give real and imaginary parts one by one")
-    return as_floats(held)
+    try:
+        return as_floats(held)
+    except (ValueError, TypeError, OverflowError):  # whose words show what a secret half led to
+        raise ValueError(f"{name} must be numbers that doubles hold; give an array of them") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,12 +29,19 @@ def checked_columns(X: Any) -> Any:
 
     A table's own reader would show what it holds.  Arrow's become those of polars: scikit-learn reads no names there.
     """
-    if isinstance(X, str) or not hasattr(X, "__len__"):
-        return X
+    if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict, set)):
+        raise ValueError(f"X must be a table of shape (records, columns), got {type(X).__name__}")
     check_masked(X, "X")
     framed = hasattr(X, "columns")
-    if not framed and ((table := np.asarray(X)).ndim != 2 or table.dtype.kind not in "cOSU"):
-        return X
+    if not framed:
+        try:
+            table = np.asarray(X)
+        except ValueError:
+            raise ValueError("X must be a table of shape (records, columns), whose rows are of one length") from None
+        if table.ndim == 1:  # a library's refusal would show what X holds
+            raise ValueError(f"X must be a table of shape (records, columns), got shape {table.shape}; reshape it")
+        if table.ndim != 2 or table.dtype.kind not in "cOSU":
+            return X
     records = as_records(X)
     header = looks_like_header(list(records.names))
     for place, name in enumerate(records.names):

@@ -389,7 +389,6 @@ class Leads:
 
 
 STRIP = 1 << 16  # cells that NumPy sums at a time, per score: they stay in a cache
-Check = Callable[[], None]
 MOST_CHANGES = 1 << 24  # of one record: 160 MB
 
 Box = NDArray[np.int64]  # shape ``(axes, leaves)``
@@ -436,8 +435,7 @@ def strips(boxes: Boxes, votes: Votes) -> Iterator[tuple[int, States]]:
     size = int(np.prod(padded, dtype=np.int64))
     at, place, leaf, sign = _corners(boxes, padded)
     before = np.repeat(votes.offset.astype(kind), size).reshape(scores, *padded)
-    each = max(1, STRIP // size)
-    starts = [*range(0, rows, each), rows]
+    starts = [*range(0, rows, max(1, STRIP // size)), rows]
     cuts = np.searchsorted(at, starts)
     for (start, stop), (first, last) in zip(pairwise(starts), pairwise(cuts), strict=True):
         summed = np.zeros((scores, stop - start, *padded), dtype=kind)
@@ -475,7 +473,7 @@ def table(boxes: Boxes, votes: Votes) -> States:
     return result
 
 
-def by_strips(boxes: Boxes, votes: Votes, check: Check = lambda: None) -> Changes | None:
+def by_strips(boxes: Boxes, votes: Votes, check: Callable[[], None] = lambda: None) -> Changes | None:
     """Return all changes of state, by NumPy; None where there are too many.  ``check`` may end the run."""
     boxes = boxes.as_rows()
     touched = _touched(boxes) if votes.asks else None
@@ -494,8 +492,7 @@ def by_strips(boxes: Boxes, votes: Votes, check: Check = lambda: None) -> Change
         before, count = states[-1:], count + row.size
         if count > MOST_CHANGES:
             return None
-        if start:
-            check()
+        check()
     return Changes(*map(np.concatenate, zip(*result, strict=True)))
 
 
@@ -509,7 +506,7 @@ def _touched(boxes: Boxes) -> tuple[Indices, Indices]:
     return first, last
 
 
-def changes(boxes: Boxes, votes: Votes, fast: bool, check: Check = lambda: None) -> Changes | None:
+def changes(boxes: Boxes, votes: Votes, fast: bool, check: Callable[[], None] = lambda: None) -> Changes | None:
     """Return all changes of state; None where there are too many.  The rules of ensembles are left to NumPy."""
     loop = compiled() if fast and votes.model.decision is None else None
     if loop is None:
