@@ -332,7 +332,8 @@ def _half_line(cells: Cells, epsilon: float, failing: float, delta: float) -> Ha
     """Lay out a law: densities made to fall, tails, and the constraint met with room to spare."""
     y = _solve(cells, epsilon, failing, delta, laid=True).scaled
     beyond = y[-cells.period :]
-    periods = math.ceil(math.log(2 / LOST * max(1.0, failing / delta if delta else 1.0)) / epsilon) + 1
+    least = max(0.0, math.log(failing) - math.log(delta)) if delta else 0.0
+    periods = math.ceil((math.log(2 / LOST) + least) / epsilon) + 1
     count = len(y) + periods * cells.period
     if 2 * count > MOST_POINTS:
         raise ProgramError(

@@ -492,7 +492,8 @@ def by_strips(boxes: Boxes, votes: Votes, check: Callable[[], None] = lambda: No
         before, count = states[-1:], count + row.size
         if count > MOST_CHANGES:
             return None
-        check()
+        if start:
+            check()
     return Changes(*map(np.concatenate, zip(*result, strict=True)))
 
 
@@ -523,8 +524,7 @@ def changes(boxes: Boxes, votes: Votes, fast: bool, check: Callable[[], None] = 
         listed = loop.changes(
             boxes.low[1], boxes.high[1], boxes.added, votes.offset, votes.near, rows, columns, MOST_CHANGES, *order
         )
-    result = Changes(*listed)
-    return None if len(result.row) > MOST_CHANGES else result
+    return None if len(listed[0]) > MOST_CHANGES else Changes(*listed)
 
 
 def settled(found: Changes, answers: Sequence[Indices] | Indices) -> Changes:
