@@ -100,6 +100,22 @@ def unindexed(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     return plain
 
 
+def coded_texts(series: nw.Series[Any]) -> tuple[NDArray[Any], list[str | None]] | None:
+    """Return a number for each text of a column, and the texts, a gap as None; None for a column of anything else."""
+    import narwhals as nw
+
+    if not isinstance(series.dtype, (nw.String, nw.Categorical, nw.Enum)):
+        return None
+    texts: list[str | None] = sorted(series.drop_nulls().unique().to_list(), key=str)
+    if not all(isinstance(text, str) for text in texts):  # categories of pandas can be anything
+        return None
+    gap = bool(series.is_null().any())
+    numbers = series.cast(nw.String()).replace_strict(
+        [*texts, None], list(range(len(texts) + 1)), return_dtype=nw.Int32()
+    )
+    return numbers.to_numpy(), [*texts, *([None] if gap else [])]
+
+
 def is_categorical(series: nw.Series[Any]) -> bool:
     """Tell whether a column is of a kind for categories, which has codes."""
     import narwhals as nw

@@ -10,7 +10,9 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -88,6 +90,28 @@ def read_table(path: str | Path, declared: Declared | Asker | None = None, *, se
     return _table(path, readers, declared or {}, sep)
 
 
+def read_columns(path: str | Path, *, sep: str = ",") -> dict[str, Callable[[], pl.DataFrame]]:
+    """Return what reads each column of a table, as a frame of its own: of a file of Parquet one at a time."""
+    if not str(path).lower().endswith(".parquet"):
+        table = read_table(path, sep=sep)
+        return {name: partial(selected, table, [name]) for name in table.columns}
+    needed("polars", "files", "reading a table")
+    import polars as pl
+
+    source = source_of(path, sep)
+
+    def read(position: int, name: str) -> pl.DataFrame:
+        with _telling(source):
+            found = pl.read_parquet(Path(path).absolute(), columns=[position], glob=False, hive_partitioning=False)
+            return pl.DataFrame([_of_series(found.to_series()).alias(name)])
+
+    with _telling(source):
+        names = list(pl.read_parquet_schema(Path(path).absolute()))
+    if not names or not read(0, names[0]).height:
+        _refuse_empty(source, "has no rows")
+    return {name: partial(read, position, name) for position, name in enumerate(names)}
+
+
 def read_texts(path: str | Path, *, sep: str = ",") -> pl.DataFrame:
     """Read a table whose entries stay the texts that they are, so that none decides what another one is read as.
 
@@ -107,12 +131,10 @@ def _table(path: str | Path, readers: Mapping[str, Reader], asked: Declared | As
 
     source = source_of(path, sep)
     find, convert = readers[source.kind]
-    try:
+    with _telling(source):
         raw = find(source)
         declared = asked(list(raw)) if callable(asked) else asked
         table = pl.DataFrame([_named(name, raw, convert, declared.get(name)) for name in raw])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
     if not table.height:
         _refuse_empty(source, "has no rows")
     if kinds := inferred(table, declared):
@@ -354,6 +376,17 @@ def _of_series(series: pl.Series, kind: Kind | None = None) -> pl.Series:
 
 def _refuse_empty(source: Source, why: str = "is empty") -> NoReturn:
     raise ValueError(f"{source.name} {why}; give a header and at least one row") from None
+
+
+@contextmanager
+def _telling(source: Source) -> Iterator[None]:
+    """Say what went wrong with a file in a sentence."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"cannot read {source.name}: {_without_values(error)}") from None
 
 
 def _without_values(error: Exception) -> str:

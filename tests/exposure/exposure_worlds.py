@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -34,3 +35,54 @@ def adult(folder, columns):
     X = table.select(columns).to_numpy().astype(float)
     X = (X - X.mean(0)) / X.std(0)
     return X / np.linalg.norm(X, axis=1).max(), np.where(table["income"].to_numpy() == ">50K", 1.0, -1.0)
+
+
+def rounded_worlds():
+    """Yield tables of one column, some of whose rows hardly pull, with all their models as fractions (squared loss)."""
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        n = int(rng.integers(2, 9))
+        X = (rng.uniform(0.2, 1, n) * np.where(rng.random(n) < 0.4, 10.0 ** -rng.uniform(6, 14, n), 1.0))[:, None]
+        y = np.where(np.arange(n) % 2, 1.0, -1.0)
+        l2, regulariser = float(rng.uniform(0.01, 1)), ("mean", "sum")[int(rng.integers(2))]
+        x, labels, weight = [Fraction(v) for v in X[:, 0]], [Fraction(v) for v in y], Fraction(l2)
+
+        def model(kept, size, x=x, labels=labels, weight=weight):
+            pulls = sum(labels[j] * x[j] for j in kept)
+            return pulls / (sum(x[j] ** 2 for j in kept) + weight * size)
+
+        rest = [[j for j in range(n) if j != i] for i in range(n)]
+        yield X, y, l2, regulariser, model(range(n), n), [model(r, n - (regulariser == "mean")) for r in rest]
+
+
+def precise(X, y, weight, start):
+    """Return the minimiser of the summed loss and a bound on its distance to the truth, by gradients in long double."""
+    X, y, f = X.astype(np.longdouble), y.astype(np.longdouble), start.astype(np.longdouble)
+    best, size = f, np.inf
+    for _ in range(200):
+        slopes = 1 / (1 + np.exp(y * (X @ f)))
+        gradient = weight * f - (slopes * y) @ X
+        if np.linalg.norm(gradient) < size:
+            best, size, stalled = f, float(np.linalg.norm(gradient)), 0
+        else:
+            stalled += 1
+        if stalled == 3:
+            break
+        hessian = (X.T * (slopes * (1 - slopes))) @ X + weight * np.eye(X.shape[1])
+        step = np.linalg.solve(hessian.astype(float), gradient.astype(float))
+        f = f - step / max(1.0, float(np.abs(X @ step).max()))
+    return best, (size + 1e-18 * len(X)) / weight
+
+
+def hard_worlds(count, seed):
+    """Yield tables at weak regularisation: noisy, separable, and with rows that hardly differ."""
+    rng = np.random.default_rng(seed)
+    for number in range(count):
+        n, d, l2 = int(rng.integers(3, 60)), int(rng.integers(1, 5)), 10 ** rng.uniform(-6, -1)
+        X, y = world(n, d, seed=int(rng.integers(2**32)), noise=(0.0, 2.0, 0.5)[number % 3])
+        if number % 3 == 2:
+            X[1::2] = X[: len(X[1::2]) * 2 : 2] * (1 - 1e-9)
+            y[1::2] = y[: len(y[1::2]) * 2 : 2] * rng.choice([-1.0, 1.0, 1.0, 1.0], len(y[1::2]))
+        X[:, -1] *= 10 ** rng.uniform(-3, 0)  # a direction that few rows know
+        y[0], y[-1] = -1.0, 1.0
+        yield X, y, l2, ("mean", "sum")[int(rng.integers(2))]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exposure_worlds import ADULT, REFERENCE, SMALL, adult, world
+from exposure_worlds import ADULT, REFERENCE, SMALL, adult, hard_worlds, precise, rounded_worlds, world
 from scipy.optimize import brentq, minimize
 
 from epsworth.exposure import ExposureError, fit_base, left_out, loo, neighbours, norm_bound, sensitivity
@@ -92,24 +92,6 @@ def test_certificates_count_rounding_where_one_row_decides():
         assert (gap <= newton.errors + exact.errors).all()
 
 
-def rounded_worlds():
-    """Yield tables of one column, some of whose rows hardly pull, with all their models as fractions (squared loss)."""
-    rng = np.random.default_rng(7)
-    for _ in range(60):
-        n = int(rng.integers(2, 9))
-        X = (rng.uniform(0.2, 1, n) * np.where(rng.random(n) < 0.4, 10.0 ** -rng.uniform(6, 14, n), 1.0))[:, None]
-        y = np.where(np.arange(n) % 2, 1.0, -1.0)
-        l2, regulariser = float(rng.uniform(0.01, 1)), ("mean", "sum")[int(rng.integers(2))]
-        x, labels, weight = [Fraction(v) for v in X[:, 0]], [Fraction(v) for v in y], Fraction(l2)
-
-        def model(kept, size, x=x, labels=labels, weight=weight):
-            pulls = sum(labels[j] * x[j] for j in kept)
-            return pulls / (sum(x[j] ** 2 for j in kept) + weight * size)
-
-        rest = [[j for j in range(n) if j != i] for i in range(n)]
-        yield X, y, l2, regulariser, model(range(n), n), [model(r, n - (regulariser == "mean")) for r in rest]
-
-
 @pytest.mark.parametrize("method", ["newton", "exact"])
 @pytest.mark.slow
 def test_certificates_hold_where_rounding_is_all_that_is_left(method, monkeypatch):
@@ -127,39 +109,6 @@ def test_certificates_hold_where_rounding_is_all_that_is_left(method, monkeypatc
     for module in (left_out, neighbours):
         monkeypatch.setattr(module, "ROUNDING", 0.0)
     assert any(broken())  # these worlds need it
-
-
-def precise(X, y, weight, start):
-    """Return the minimiser of the summed loss and a bound on its distance to the truth, by gradients in long double."""
-    X, y, f = X.astype(np.longdouble), y.astype(np.longdouble), start.astype(np.longdouble)
-    best, size = f, np.inf
-    for _ in range(200):
-        slopes = 1 / (1 + np.exp(y * (X @ f)))
-        gradient = weight * f - (slopes * y) @ X
-        if np.linalg.norm(gradient) < size:
-            best, size, stalled = f, float(np.linalg.norm(gradient)), 0
-        else:
-            stalled += 1
-        if stalled == 3:
-            break
-        hessian = (X.T * (slopes * (1 - slopes))) @ X + weight * np.eye(X.shape[1])
-        step = np.linalg.solve(hessian.astype(float), gradient.astype(float))
-        f = f - step / max(1.0, float(np.abs(X @ step).max()))
-    return best, (size + 1e-18 * len(X)) / weight
-
-
-def hard_worlds(count, seed):
-    """Yield tables at weak regularisation: noisy, separable, and with rows that hardly differ."""
-    rng = np.random.default_rng(seed)
-    for number in range(count):
-        n, d, l2 = int(rng.integers(3, 60)), int(rng.integers(1, 5)), 10 ** rng.uniform(-6, -1)
-        X, y = world(n, d, seed=int(rng.integers(2**32)), noise=(0.0, 2.0, 0.5)[number % 3])
-        if number % 3 == 2:
-            X[1::2] = X[: len(X[1::2]) * 2 : 2] * (1 - 1e-9)
-            y[1::2] = y[: len(y[1::2]) * 2 : 2] * rng.choice([-1.0, 1.0, 1.0, 1.0], len(y[1::2]))
-        X[:, -1] *= 10 ** rng.uniform(-3, 0)  # a direction that few rows know
-        y[0], y[-1] = -1.0, 1.0
-        yield X, y, l2, ("mean", "sum")[int(rng.integers(2))]
 
 
 @pytest.mark.cases(30)
@@ -209,10 +158,12 @@ def test_least_eigenvalues_are_never_above_the_truth():
         axis[0] = 10.0
         scale = float(2 ** rng.integers(0, 30))
         matrix = scale * (float(axis @ axis) * np.eye(d) - np.outer(axis, axis)) + np.eye(d)  # least eigenvalue 1
-        found = left_out._least_eigenvalue(matrix, 0.0, 0.0)
+        guess = float(np.linalg.eigvalsh(matrix)[0])
+        found = left_out.least_eigenvalue(matrix.copy(), guess, 0.0, 0.0)
         assert found <= 1
         assert found >= 1 - 1e-13 * float(np.trace(matrix))
-        assert left_out._least_eigenvalue(matrix, 0.25, 0.0) <= max(found - 0.25, 0.0)
+        assert left_out.least_eigenvalue(matrix.copy(), guess, 0.25, 0.0) <= max(found - 0.25, 0.0)
+        assert left_out.least_eigenvalue(matrix.copy(), 2.0, 0.0, 0.5) <= 1  # whatever was guessed
 
 
 def test_refining_reaches_the_tolerance():

@@ -128,12 +128,12 @@ def remainders_a_quarter_as_large(original):
 
 
 @mutant(
-    "epsworth.exposure.left_out._least_eigenvalue",
+    "epsworth.exposure.left_out.least_eigenvalue",
     claim="no eigenvalue of a Hessian is smaller than the one that certificates divide by",
     test=f"{NEIGHBOURS}::test_least_eigenvalues_are_never_above_the_truth",
 )
 def eigenvalues_as_computed(original):
-    return lambda hessian, off, known: max(known, float(np.linalg.eigvalsh(hessian)[0]))
+    return lambda hessian, guess, off, known: max(known, guess)
 
 
 @mutant(

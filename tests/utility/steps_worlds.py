@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
-from epsworth.exposure import fit_base, loo, neighbours, usefulness, window
+from epsworth.exposure import fit_base, loo, usefulness, window
 from epsworth.tailored import problem
 
 X, SICK = make_classification(600, 3, n_informative=3, n_redundant=0, random_state=0)
@@ -26,7 +26,7 @@ def in_words(records):
 
 def cut(patch=setattr):
     """Make pieces small."""
-    patch(neighbours, "PAIRS", 60_000)
+    patch(left_out, "PAIRS", 60_000)
     patch(usefulness, "CELLS", 60_000)
     patch(problem, "PIECE", 2_000)
 

@@ -85,7 +85,7 @@ CASES = [
 @pytest.mark.parametrize(("make", "same"), CASES)
 @pytest.mark.slow
 def test_two_workers_find_what_one_process_finds(make, same, small_pieces, monkeypatch):
-    monkeypatch.setattr("epsworth.exposure.neighbours.PAIRS", 40_000)
+    monkeypatch.setattr("epsworth.exposure.left_out.PAIRS", 40_000)
     monkeypatch.setattr("epsworth.exposure.usefulness.CELLS", 40_000)
     same(make(1), make(2))
 
@@ -101,7 +101,7 @@ def test_work_is_shared_at_all(small_pieces, monkeypatch):
 
     for module in ("tailored.problem", "tailored.learning", "exposure.neighbours", "exposure.usefulness"):
         monkeypatch.setattr(f"epsworth.{module}.in_order", counted)
-        monkeypatch.setattr("epsworth.exposure.neighbours.PAIRS", 40_000)
+        monkeypatch.setattr("epsworth.exposure.left_out.PAIRS", 40_000)
         monkeypatch.setattr("epsworth.exposure.usefulness.CELLS", 40_000)
         told.clear()
         (a_policy if module.startswith("tailored") else a_profile)(2)

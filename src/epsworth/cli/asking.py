@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -297,23 +297,20 @@ def left_of(within: float | None, began: float) -> float | None:
     return None if within is None else max(within - (time.monotonic() - began), LEAST)
 
 
-def refuse_beside_policy(context: typer.Context) -> None:
-    """Refuse options that a policy answers already, instead of ignoring them."""
-    for name in (
-        "sensitive",
-        "mechanism",
-        "epsilon",
-        "per_feature",
-        "domain",
-        "missing",
-        "domain_from_data",
-        "quantise",
-    ):
+def refuse_given(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that were given where they mean nothing, instead of ignoring them."""
+    for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise ValueError(
-                f"--{name.replace('_', '-')} and --policy exclude each other: a policy says its own; keep one"
-            )
+            raise ValueError(f"--{name.replace('_', '-')} {why}")
+
+
+def refuse_beside_policy(context: typer.Context) -> None:
+    """Refuse options that a policy answers already."""
+    beside = (
+        "sensitive", "mechanism", "epsilon", "per_feature", "domain", "missing", "domain_from_data", "quantise",
+    )  # fmt: skip
+    refuse_given(context, beside, "and --policy exclude each other: a policy says its own; keep one")
 
 
 def classifier(path: Path | str, given: Mapping[str, Any]) -> Any:

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.asking import refuse_given
 from epsworth.cli.report import write_document_page
 from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
-    from epsworth.exposure import Window
+    from epsworth.exposure import Group, Window
 
+OF_LINEAR_MODELS = (
+    "l2", "epsilon", "calibration", "rule", "adv_safe", "utility_tol", "coefficients", "resume", "plot", "report",
+)  # fmt: skip
 LISTED = 5  # of the most exposed rows, unless --top says more
 UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
 QUANTILES = 200  # points of the profile that are written, about
@@ -23,8 +27,19 @@ TABLED = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # always among them: pages name the
 
 def profile(
     context: typer.Context,
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A classifier that can be trained anew (.skops; see --trust): estimate how exposed rows are in it. "
+            "Left out: bound it for a private linear model.",
+            metavar="[MODEL]",
+        ),
+    ] = None,
     table: Annotated[
-        Path | None, typer.Argument(help="Training rows: .csv, .csv.gz or .parquet. Left out: answer without data.")
+        Path | None,
+        typer.Argument(
+            help="Training rows: .csv, .csv.gz, .jsonl or .parquet. Left out: answer without data.", metavar="[TABLE]"
+        ),
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of labels: two different values.")] = None,
     l2: Annotated[float, typer.Option(help="Weight of |f|^2/2 beside the mean loss.")] = 1e-3,
@@ -42,6 +57,10 @@ def profile(
     coefficients: Annotated[
         int | None, typer.Option(help="Without a table: number of coefficients of the model.")
     ] = None,
+    trainings: Annotated[
+        int, typer.Option(help="With MODEL: how often it is trained, each time on half of the rows.")
+    ] = 64,
+    trust: options.Trust = False,
     seed: options.Seed = None,
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
@@ -52,18 +71,22 @@ def profile(
     plot: options.Plot = None,
     report: options.Report = None,
 ) -> None:
-    """Rank the rows by exposure and advise on epsilon."""
+    """Rank the rows by exposure and advise on epsilon.
+
+    profile TABLE bounds every row's exposure in a private linear model; profile MODEL TABLE estimates it for any
+    model, by training it again on random halves of the table.
+    """
+    model, table = (model, table) if table is not None else (None, model)  # a file alone is the table
+    if model is not None and table is not None:
+        _of_model(context, model, table)
+        return
+    refuse_given(context, ("trainings", "trust"), "is for a model that is trained anew; give MODEL and TABLE")
     if table is None:
         if resume is not None:
             raise ValueError("--resume needs a table; without one there is nothing to keep")
         _without_data(epsilon, coefficients, json, plot, report)
         return
-    if target is None:
-        raise ValueError("--target is missing; name the column of labels")
-    if top is not None and top < 0:
-        raise ValueError(f"--top must not be negative, got {top}")
-    if seed is not None and seed < 0:
-        raise ValueError(f"--seed must not be negative, got {seed}; give a whole number from 0")
+    target = _checked(target, top, seed)
     if not 0 <= utility_tol < 1:
         raise ValueError(f"--utility-tol must be a loss of accuracy in [0, 1), got {utility_tol}")
     options.check_outputs(json, plot)
@@ -71,11 +94,13 @@ def profile(
 
     import numpy as np
 
-    from epsworth.exposure import encode, window, worst_case
+    from epsworth.exposure import encode, exposed_groups, window, worst_case
     from epsworth.tables import read_table
 
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
-    data = encode(read_table(table, sep=sep), target)
+    parquet = str(table).lower().endswith(".parquet")
+    rows = table if parquet else read_table(table, sep=sep)  # of Parquet one column at a time
+    data = encode(rows, target)
     rng = np.random.default_rng(seed)
     choosing = rng if seed is not None or resume is None else np.random.default_rng(0)  # the same when it goes on
     chosen = choosing.permutation(len(data.y))[:UTILITY_ROWS]
@@ -92,6 +117,8 @@ def profile(
         plot_profile(found, meaning.epsilon, plot)
     if json is not None or report is not None:
         document = _document(found, epsilon, LISTED if top is None else top, data.names)
+        shared = exposed_groups(rows, found.exposure(epsilon), without=target)
+        document["groups"] = [group.to_dict() for group in shared]
         write_document_page(report, document)
     if not show.told(json, lambda: document):
         verbose = context.params["verbose"]
@@ -103,6 +130,78 @@ def profile(
             _print_more(found, epsilon, data.X.shape)
         if verbose or top:
             _print_exposed(found, epsilon, LISTED if top is None else top)
+            _print_groups(exposed_groups(rows, found.exposure(epsilon), without=target))
+
+
+def _checked(target: str | None, top: int | None, seed: int | None) -> str:
+    """Return the target; refuse what both kinds of profile refuse."""
+    if target is None:
+        raise ValueError("--target is missing; name the column of labels")
+    if top is not None and top < 0:
+        raise ValueError(f"--top must not be negative, got {top}")
+    if seed is not None and seed < 0:
+        raise ValueError(f"--seed must not be negative, got {seed}; give a whole number from 0")
+    return target
+
+
+def _of_model(context: typer.Context, path: Path, table: Path) -> None:
+    """Train a model on halves of a table, and say which rows it remembers."""
+    from epsworth.classifiers import as_classifier
+    from epsworth.exposure import exposed_groups, memorisation
+    from epsworth.exposure.inputs import NOT_PRIVATE
+    from epsworth.inputs import model_of_file, read_records
+    from epsworth.tables import selected
+
+    given = context.params
+    refuse_given(context, OF_LINEAR_MODELS, "is for a private linear model; leave it out beside a model")
+    target = _checked(given["target"], given["top"], given["seed"])
+    options.check_outputs(given["json"], None)
+    model = model_of_file(path, given["trust"])
+    asked = as_classifier(model)
+    frame, labels = read_records(table, asked, None, target, sep=given["sep"])
+    frame = frame if asked.features is None else selected(frame, asked.features)
+    with options.workers(given["jobs"], given["cluster"]) as n_jobs, options.progress_bar("training") as progress:
+        found = memorisation(
+            model, frame, labels, trainings=given["trainings"], rng=given["seed"], n_jobs=n_jobs, progress=progress
+        )
+    groups = exposed_groups(frame, found.estimates)
+    rows = [
+        {
+            "row": row, "advantage_lower": max(0.0, float(found.lower[row])),
+            "advantage_estimate": float(found.estimates[row]), "advantage_upper": float(found.upper[row]),
+            "right_with": float(found.with_row[row]), "right_without": float(found.without_row[row]),
+        }
+        for row in found.ranked[: LISTED if given["top"] is None else given["top"]].tolist()
+    ]  # fmt: skip
+    document = {
+        "notice": NOT_PRIVATE, "estimate": True, "rows": len(found), "trainings": found.trainings,
+        "confidence": found.confidence, "memorised": int((found.lower > 0).sum()), "most_exposed": rows,
+        "groups": [group.to_dict() for group in groups],
+    }  # fmt: skip
+    if show.told(given["json"], lambda: document):
+        return
+    out = show.console()
+    out.print(f"{found}".partition(" (computed")[0] + ".")
+    if given["quiet"]:
+        return
+    _print_groups(groups)
+    columns = "row (from 0)", "advantage at least", "estimate", "at most"
+    listed = show.table(*columns, title="rows that the model remembers most")
+    for row in rows:
+        numbers = show_down(row["advantage_lower"], 3), f"{row['advantage_estimate']:.3g}"
+        listed.add_row(str(row["row"]), *numbers, show_up(row["advantage_upper"], 3))
+    out.print(listed)
+    out.print(
+        "An estimate, of models of half of the rows and of attacks that ask for the label alone: others may tell more. "
+        f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow]"
+    )
+
+
+def _print_groups(groups: list[Group]) -> None:
+    from rich.markup import escape
+
+    for group in groups:
+        show.console().print(escape(f"  {group}"))
 
 
 def _without_data(

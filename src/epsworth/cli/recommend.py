@@ -317,10 +317,5 @@ def _check_policy_of_labels(given: Mapping[str, Any]) -> None:
 
 def _refuse_questions(context: typer.Context, allowed: set[str]) -> None:
     """Refuse options that ask another question than saved curves answer, instead of ignoring them."""
-    for name in context.params.keys() - allowed:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = name.replace("_", "-")
-            raise ValueError(
-                f"--{option} asks a new question, but saved curves were given; drop it, or give a model and a table"
-            )
+    why = "asks a new question, but saved curves were given; drop it, or give a model and a table"
+    asking.refuse_given(context, context.params.keys() - allowed, why)

@@ -9,6 +9,7 @@ from epsworth.exposure.calibration import norm_bound, sensitivity
 from epsworth.exposure.distances import Kernels, kernels
 from epsworth.exposure.fitting import fit_base
 from epsworth.exposure.glm import ExposureError
+from epsworth.exposure.groups import Group, exposed_groups
 from epsworth.exposure.neighbours import Neighbours, loo
 from epsworth.exposure.objective import ExPost, ExposureWarning, expost_diffprivlib, expost_objective
 from epsworth.exposure.output import OutputPerturbation
@@ -16,6 +17,9 @@ from epsworth.exposure.plateaus import onset, plateau_ends
 from epsworth.exposure.profiles import Profile, TypicalProfile, profile, typical_profile
 from epsworth.exposure.releasing import Release, release
 from epsworth.exposure.reporting import WorstCase, stand_in, worst_case
+from epsworth.exposure.retraining import Memorisation, memorisation
+from epsworth.exposure.sparse import SparseRows
+from epsworth.exposure.steps import Moves, moves
 from epsworth.exposure.tables import Encoded, encode
 from epsworth.exposure.trainings import BlackBox, black_box
 from epsworth.exposure.transcripts import Transcript, descend, linear_gradients, torch_gradients
@@ -27,11 +31,15 @@ __all__ = [
     "ExPost",
     "ExposureError",
     "ExposureWarning",
+    "Group",
     "Kernels",
+    "Memorisation",
+    "Moves",
     "Neighbours",
     "OutputPerturbation",
     "Profile",
     "Release",
+    "SparseRows",
     "Transcript",
     "TypicalProfile",
     "Usefulness",
@@ -40,12 +48,15 @@ __all__ = [
     "black_box",
     "descend",
     "encode",
+    "exposed_groups",
     "expost_diffprivlib",
     "expost_objective",
     "fit_base",
     "kernels",
     "linear_gradients",
     "loo",
+    "memorisation",
+    "moves",
     "norm_bound",
     "onset",
     "plateau_ends",

@@ -16,16 +16,19 @@ from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
 from epsworth.exposure.calibration import Calibration, sensitivity
 from epsworth.exposure.distances import Kernels, above, kernels
-from epsworth.exposure.fitting import check_coefficients, check_data, check_l2, fit
-from epsworth.exposure.glm import ExposureError, loss_named
+from epsworth.exposure.fitting import Rows, check_any, check_coefficients, check_l2, fit
+from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, generator, number, positive, whole
 from epsworth.exposure.inputs import share as share_of_one
 from epsworth.exposure.left_out import Regulariser
 from epsworth.exposure.neighbours import Neighbours, leave_one_out
 from epsworth.exposure.plateaus import plateau_ends
+from epsworth.exposure.sparse import SparseRows
+from epsworth.exposure.steps import Moves, moved
 from epsworth.exposure.trade import draw_trade
 from epsworth.exposure.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.exposure.verdict import verdict
+from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
 from epsworth.results import Result, json_form
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 Rule = Literal["advantage", "plateau"]
 TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
+FEWEST_OF_SPARSE = 4  # tables are large: a row costs some ten passes over them
 MOST_DRAWS = 100_000
 FITTED, SIMULATED = 0.1, 0.3  # shares of the work before neighbours are refined, and before utility is simulated
 LEAST = 1e-300  # of what the most exposed row pays at epsilon 1
@@ -60,8 +64,8 @@ class Window(Result):
         ``advantage``, or ``plateau``: the published detector, where the *ratio of loss to epsilon* changes.
     kappa : float
         The noise's rate is kappa epsilon.
-    neighbours : Neighbours
-        The leave-one-out models behind it.
+    neighbours : Neighbours or Moves
+        The leave-one-out models behind it; of sparse tables only how far they are.
     usefulness : Usefulness or None
         Simulated accuracy by epsilon.
 
@@ -84,7 +88,7 @@ class Window(Result):
     adv_high: float
     rule: Rule
     kappa: float
-    neighbours: Neighbours
+    neighbours: Neighbours | Moves
     usefulness: Usefulness | None
     adv_safe: float
     adv_exposed: float
@@ -114,7 +118,7 @@ class Window(Result):
     @property
     def law(self) -> Kernels:
         """The kernels of this dimension."""
-        return kernels(self.neighbours.deltas.shape[1])
+        return kernels(len(self.neighbours.base))
 
     @property
     def _hopeless(self) -> bool:
@@ -191,7 +195,7 @@ class Window(Result):
 
 
 def window(
-    X: ArrayLike,
+    X: Any,
     y: ArrayLike,
     l2: float,
     *,
@@ -204,7 +208,7 @@ def window(
     calibration: Calibration = "chaudhuri",
     regulariser: Regulariser = "mean",
     loss: str = "logistic",
-    held_out: tuple[ArrayLike, ArrayLike] | None = None,
+    held_out: tuple[Any, ArrayLike] | None = None,
     tolerance: float = 0.01,
     share: float = KEPT,
     confidence: float = 0.95,
@@ -225,7 +229,7 @@ def window(
     Parameters
     ----------
     X, y, l2, regulariser, loss
-        As in `loo`.
+        As in `loo`; X may be a sparse matrix of SciPy, or `SparseRows`: see `moves` for what it costs.
     f : array_like of shape ``(d,)``, optional
         The base model where it is at hand.
     n : int, optional
@@ -286,7 +290,7 @@ def window(
         from epsworth.utility.engines.checkpoint import check_folder
 
         check_folder(checkpoint)
-    rows, labels = check_data(X, y, classes)
+    rows, labels = check_any(X, y, classes)
     rng = None if rng is None else generator(rng)
     test = (rows, labels) if held_out is None else _held_out(held_out, rows.shape[1], classes)
     size, d = len(rows) if n is None else whole("n", n, 2), rows.shape[1]
@@ -295,7 +299,6 @@ def window(
     weight, law, smooth = check_l2(l2), kernels(d), loss_named(loss)
     kappa = 1 / sensitivity(size, l2, calibration, regulariser=regulariser, loss=loss)
     base = fit(rows, labels, weight, smooth) if f is None else check_coefficients(f, d)
-    top = max(FEWEST, AFFORDABLE // (len(rows) * d))  # certificates shrink as 1/n: large tables need few rows refined
     kept = None
     if checkpoint is not None:
         from epsworth.utility.steps import KeptSteps
@@ -305,12 +308,12 @@ def window(
             "tolerance": tolerance, "share": share, "confidence": confidence, "draws": draws,
             **wishes,
         }  # fmt: skip
-        data = {"rows": (rows, labels), "held-out rows": test, "the base model": (base,)}
+        data = {"rows": _told(rows, labels), "held-out rows": _told(*test), "the base model": (base,)}
         kept = KeptSteps.of(checkpoint, "window of epsilons", data, options, rng)
     told(FITTED)
-    found = leave_one_out(
-        rows, labels, base, weight, smooth, regulariser=regulariser, tol=TOLERANCE, top=top, n_jobs=n_jobs, kept=kept,
-        told=lambda part: told(FITTED + (SIMULATED - FITTED) * part),
+    found = _neighbours(
+        rows, labels, base, weight, smooth, regulariser, n_jobs, kept,
+        lambda part: told(FITTED + (SIMULATED - FITTED) * part),
     )  # fmt: skip
     if rule == "plateau":
         u_low, u_high = plateau_ends(d)
@@ -345,16 +348,35 @@ def window(
     )  # fmt: skip
 
 
+def _neighbours(
+    X: Rows, y: Floats, f: Floats, l2: float, loss: Loss, regulariser: Regulariser, n_jobs: int | None,
+    kept: Keeping | None, told: Callable[[float], None],
+) -> Neighbours | Moves:  # fmt: skip
+    """Return how far rows move the model, those refined that may move it furthest."""
+    # certificates shrink as 1/n: large tables need few rows refined
+    if isinstance(X, SparseRows):
+        top = max(FEWEST_OF_SPARSE, AFFORDABLE // (len(X) * max(1, len(X.slots))))
+        return moved(X, y, f, l2, loss, regulariser, tol=TOLERANCE, top=top, n_jobs=n_jobs, kept=kept, told=told)
+    return leave_one_out(
+        X, y, f, l2, loss, regulariser=regulariser, tol=TOLERANCE, top=max(FEWEST, AFFORDABLE // X.size),
+        n_jobs=n_jobs, kept=kept, told=told,
+    )  # fmt: skip
+
+
+def _told(rows: Rows, labels: Floats) -> tuple[object, ...]:
+    return (*rows.arrays(), labels) if isinstance(rows, SparseRows) else (rows, labels)
+
+
 def _rounded_up(law: Kernels, u: float) -> float:
     return min(above(float(law.adv(u))), 1.0)
 
 
-def _held_out(held_out: tuple[ArrayLike, ArrayLike], d: int, classes: Classes | None) -> tuple[Floats, Floats]:
+def _held_out(held_out: tuple[Any, ArrayLike], d: int, classes: Classes | None) -> tuple[Rows, Floats]:
     """Return rows and labels on which accuracy is measured."""
     if not isinstance(held_out, (tuple, list)) or len(held_out) != 2:
         raise ExposureError(f"held_out must be a pair (X, y), got {type(held_out).__name__}")
     try:
-        rows, labels = check_data(*held_out, classes)
+        rows, labels = check_any(*held_out, classes)
     except ExposureError as error:
         raise ExposureError(f"held_out: {error}") from None
     if rows.shape[1] != d:

@@ -7,16 +7,21 @@ intercept: append a constant column *before* scaling, so that it is regularised 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import Classes, check_classes, number, numbers, positives
+from epsworth.exposure.sparse import SparseRows, is_sparse, sparse_rows
 from epsworth.numerals import short
-from epsworth.values import label_array
+from epsworth.values import is_missing, label_array
+
+Rows = Floats | SparseRows
+Kind = TypeVar("Kind", Floats, SparseRows)
 
 NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
 NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
@@ -25,6 +30,7 @@ GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; ch
 UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <= 1.01 k u, as long as k u <= 0.01
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
+SAMPLED, ENOUGH = 1 << 18, 1e-5  # rows of a large table that are fitted first, to such a gradient
 
 
 def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tuple[Floats, Floats]:
@@ -33,13 +39,21 @@ def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tu
     Rows that rounding takes out of the ball are put back on its surface.  Without declared classes the larger of two
     label values is +1; with them, data of one class are as good as any.
     """
-    rows = check_table(X)
+    return check_rows(check_table(X), X, y, classes)
+
+
+def check_any(X: Any, y: ArrayLike, classes: Classes | None = None) -> tuple[Rows, Floats]:
+    """Return what `check_data` does, for sparse tables, too: they stay sparse."""
+    return check_rows(sparse_rows(X), X, y, classes) if is_sparse(X) else check_data(X, y, classes)
+
+
+def check_rows(rows: Kind, X: Any, y: ArrayLike, classes: Classes | None) -> tuple[Kind, Floats]:
+    """Return rows in the unit ball and labels; ``X`` is what the rows were made of."""
     if len(rows) < 2:
         raise ExposureError(f"X has {len(rows)} rows; neighbours differ in one row, so give at least 2")
-    if not np.isfinite(rows).all():
-        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-        raise ExposureError(f"X, row {bad} holds a missing or infinite value; fill or drop it first")
-    lengths = _lengths(rows)
+    lengths = lengths_of(rows)
+    if not np.isfinite(lengths).all() and not (known := _all_finite(rows)).all():
+        raise ExposureError(f"X, row {int(known.argmin())} holds a missing or infinite value; fill or drop it first")
     slack = max(NORM_SLACK, NORM_ROUNDINGS * _resolution(X))
     if lengths.max() > 1 + slack:
         bad = int(lengths.argmax())
@@ -50,8 +64,19 @@ def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tu
     return _scaled(rows, lengths), labels
 
 
+def _all_finite(rows: Rows) -> Bools:
+    if isinstance(rows, SparseRows):
+        known = np.ones(len(rows), dtype=np.bool_)
+        for slot in rows.slots:
+            known &= np.isfinite(slot.values)
+        return known
+    return np.array(np.isfinite(rows).all(axis=1))
+
+
 def check_table(X: ArrayLike) -> Floats:
     """Return a table of numbers of shape ``(rows, features)``; what is refused depends on its type and shape only."""
+    if is_sparse(X):
+        raise ExposureError("X is a sparse table, for which this takes too much; give X.toarray(), or ask `window`")
     rows = numbers(X, "X")
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ExposureError(f"X must be a table of shape (rows, features), got shape {rows.shape}; reshape it")
@@ -65,18 +90,21 @@ def into_ball(rows: Floats) -> Floats:
     on no model.  What becomes of a row depends on that row alone, so neighbours stay neighbours.
     """
     known = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0.0)
-    return _scaled(known, _lengths(known))
+    return _scaled(as_floats(known), lengths_of(known))
 
 
-def _lengths(rows: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # a row too long to measure is shortened to zeros
-        return as_floats(np.linalg.norm(rows, axis=1))
+def lengths_of(rows: Rows) -> Floats:
+    """Return the norm of every row."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a row too long to measure is shortened to zeros
+        return as_floats(np.sqrt(rows.squares) if isinstance(rows, SparseRows) else np.linalg.norm(rows, axis=1))
 
 
-def _scaled(rows: Floats, lengths: Floats) -> Floats:
+def _scaled(rows: Kind, lengths: Floats) -> Kind:
     """Return the rows with those longer than 1 shortened to it."""
     if not (lengths > 1).any():
         return rows
+    if isinstance(rows, SparseRows):
+        return rows.scaled(np.maximum(lengths, 1.0))
     return as_floats(rows / np.maximum(lengths, 1.0)[:, None])
 
 
@@ -88,18 +116,30 @@ def _resolution(X: ArrayLike) -> float:
 
 def _signs(y: ArrayLike, count: int) -> Floats:
     """Return -1/+1 for two values."""
-    labels = numbers(y, "y")
-    if labels.shape != (count,):
-        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {labels.shape}")
-    if not np.isfinite(labels).all():
-        raise ExposureError(f"y, row {int(np.argmin(np.isfinite(labels)))} has no label; fill or drop it first")
     exact = label_array(y, "y")  # doubles make one of 2**53 and 2**53 + 1
+    if exact.shape != (count,):
+        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {exact.shape}")
+    known = _known(y, exact)
+    if not known.all():
+        raise ExposureError(f"y, row {int(known.argmin())} has no label; fill or drop it first")
     values = np.unique(exact)
     if len(values) != 2:
         raise ExposureError(
             f"y must hold two different labels, got {len(values)}; give a binary target, or declare its classes"
         )
     return as_floats(np.where(exact == values[1], 1.0, -1.0))
+
+
+def _known(y: ArrayLike, exact: NDArray[Any]) -> Bools:
+    """Tell which labels there are: all are texts, or all are numbers, but for gaps."""
+    if exact.dtype.kind == "U":
+        return np.ones(len(exact), dtype=np.bool_)
+    if exact.dtype == object and any(isinstance(label, str) for label in exact):
+        gaps = [is_missing(label) for label in exact]
+        if all(gap or isinstance(label, str) for gap, label in zip(gaps, exact, strict=True)):
+            return ~np.array(gaps)
+        raise ExposureError("y must hold texts alone, or numbers alone; recode one of them")
+    return np.isfinite(numbers(y, "y"))
 
 
 def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:
@@ -139,21 +179,25 @@ def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
         yield slice(first, min(first + size, count))
 
 
-def weighted_gram(X: Floats, weights: Floats) -> Floats:
+def weighted_gram(X: Rows, weights: Floats) -> Floats:
     """Return ``sum_i w_i x_i x_i^T`` without a second copy of the table."""
+    if isinstance(X, SparseRows):
+        return X.gram(weights)
     total = np.zeros((X.shape[1], X.shape[1]))
     for part in blocks(len(X)):
         total += X[part].T @ (weights[part, None] * X[part])
     return total
 
 
-def gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+def gradient(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
     """Return the gradient of J at f."""
     return as_floats(X.T @ (loss.slope(y * (X @ f)) * y) / len(X) + l2 * f)
 
 
-def careful_gradient(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+def careful_gradient(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
     """Return the same, summed pairwise (numpy's sum along one column): for certificates, see `roundings`."""
+    if isinstance(X, SparseRows):  # whose sums are blocks of their own
+        return gradient(X, y, f, l2, loss)
     slopes = loss.slope(y * (X @ f)) * y
     sums = [float((slopes * column).sum()) for column in X.T]
     return as_floats(np.array(sums) / len(X) + l2 * f)
@@ -164,16 +208,17 @@ def additions(n: int) -> float:
     return min(n, 10 + n / 8) if n <= 128 else 20 + math.log2(n)
 
 
-def roundings(X: Floats, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
+def roundings(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
     """Return how many units of rounding `careful_gradient` can be off by.
 
     The margin of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
     ``most_curved`` times that; the slope itself and its product with the row are good to ``slope_ulps`` units; a sum
     adds one unit per addition that a term goes through.  The regulariser's part takes 4.
     """
-    lengths, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(f))
+    lengths, size = lengths_of(X), float(np.linalg.norm(f))
     margins = loss.most_curved * (X.shape[1] + 1) * size * lengths
-    slopes = (loss.slope_ulps + additions(len(X))) * np.abs(loss.slope(y * (X @ f)))
+    summed = X.additions if isinstance(X, SparseRows) else additions(len(X))
+    slopes = (loss.slope_ulps + summed) * np.abs(loss.slope(y * (X @ f)))
     return float((lengths * (margins + slopes)).mean()) + 4 * l2 * size
 
 
@@ -185,17 +230,20 @@ def gradient_rounding(d: int, size: float, loss: Loss) -> float:
     return UNIT * ((loss.slope_ulps + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
 
 
-def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tuple[Floats, float]:
-    """Return the minimiser of J to rounding level, by damped Newton steps, and the gradient's norm there."""
+def minimise(X: Rows, y: Floats, l2: float, loss: Loss, start: Floats, enough: float = 0.0) -> tuple[Floats, float]:
+    """Return the minimiser of J to rounding level, by damped Newton steps, and the gradient's norm there.
+
+    A Hessian serves as long as steps with it make the gradient ten times smaller.  ``enough`` ends it earlier.
+    """
 
     def objective(f: Floats) -> float:
         return float(loss.value(y * (X @ f)).mean() + 0.5 * l2 * f @ f)
 
     f, slope = start, gradient(X, y, start, l2, loss)
-    size = float(np.linalg.norm(slope))
+    size, solve = float(np.linalg.norm(slope)), None
     for _ in range(MOST_STEPS):
-        hessian = weighted_gram(X, loss.curvature(y * (X @ f))) / len(X) + l2 * np.eye(len(f))
-        step = as_floats(np.linalg.solve(hessian, slope))
+        solve = solve or _solver(X, y, f, l2, loss)
+        step = solve(slope)
         full = gradient(X, y, f - step, l2, loss)
         share = 1.0
         if np.linalg.norm(full) > 0.5 * size and size > GRADIENT_TOLERANCE:  # far away: halve until J falls enough
@@ -206,25 +254,35 @@ def minimise(X: Floats, y: Floats, l2: float, loss: Loss, start: Floats) -> tupl
         following = float(np.linalg.norm(full))
         if following >= size and size <= GRADIENT_TOLERANCE:
             break  # rounding level: the last point is the best
+        solve = solve if following <= max(0.1 * size, GRADIENT_TOLERANCE) else None
         f, slope, size = f - share * step, full, following
-        if size == 0:
+        if size <= enough:
             break
     return f, size
 
 
-def fit_base(
-    X: ArrayLike, y: ArrayLike, l2: float, *, loss: str = "logistic", classes: Classes | None = None
-) -> Floats:
+def _solver(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Callable[[Floats], Floats]:
+    """Return what divides by the Hessian at f."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    hessian = weighted_gram(X, loss.curvature(y * (X @ f)))
+    hessian /= len(X)
+    hessian.flat[:: len(f) + 1] += l2
+    factor = cho_factor(hessian.T, lower=True, overwrite_a=True, check_finite=False)
+    return lambda slope: as_floats(cho_solve(factor, slope, check_finite=False))
+
+
+def fit_base(X: Any, y: ArrayLike, l2: float, *, loss: str = "logistic", classes: Classes | None = None) -> Floats:
     """Return the coefficients that minimise the regularised mean loss, exact to rounding.
 
     Claim: the gradient of J at the result, as computed, is at most 1e-12 in norm; otherwise a `ExposureError` says so.
 
     Parameters
     ----------
-    X : array_like of shape ``(n, d)``
+    X : array_like or sparse matrix of shape ``(n, d)``
         Rows in the unit ball.
     y : array_like of shape ``(n,)``
-        Two different labels; the larger is +1.
+        Two different labels, numbers or texts; the larger is +1.
     l2 : float
         Weight of ``|f|^2 / 2`` beside the *mean* loss; scikit-learn's ``C`` is ``1 / (n l2)``.
     loss : {"logistic", "squared", "probit"}
@@ -247,13 +305,17 @@ def fit_base(
     ----------
     Chaudhuri, Monteleoni & Sarwate 2011, "Differentially private empirical risk minimization".
     """
-    rows, labels = check_data(X, y, classes)
+    rows, labels = check_any(X, y, classes)
     return fit(rows, labels, check_l2(l2), loss_named(loss))
 
 
-def fit(rows: Floats, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
+def fit(rows: Rows, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
     """Return the minimiser for rows and labels that were checked."""
-    found, _ = minimise(rows, labels, l2, loss, np.zeros(rows.shape[1]))
+    found = np.zeros(rows.shape[1])
+    if isinstance(rows, SparseRows) and len(rows) > SAMPLED:  # a sample tells most of it, and its Hessian is cheap
+        some = slice(None, None, -(-len(rows) // SAMPLED))
+        found, _ = minimise(rows[some], labels[some], l2, loss, found, ENOUGH)
+    found, _ = minimise(rows, labels, l2, loss, found)
     size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
     if size > tolerance:
         raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {l2:g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -9,9 +10,21 @@ from typing import Literal
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.exposure.fitting import UNIT, blocks, careful_gradient, minimise, roundings, weighted_gram
+from epsworth.exposure.fitting import (
+    BLOCK,
+    UNIT,
+    Rows,
+    blocks,
+    careful_gradient,
+    lengths_of,
+    minimise,
+    roundings,
+    weighted_gram,
+)
 from epsworth.exposure.glm import Loss
-from epsworth.keeping import Arrays
+from epsworth.exposure.sparse import SparseRows
+from epsworth.keeping import Arrays, Keeping
+from epsworth.parallel import in_order
 from epsworth.records import Indices
 from epsworth.rounding import up
 
@@ -25,18 +38,28 @@ Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move 
 # what it leaves (Higham 2002, section 7.1): the Hessian's least eigenvalue is no smaller than the weight.
 ROUNDING = UNIT
 CHORD_STEPS = 12
+PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The data set with what every neighbour shares: the sum-scale Hessian and its inverse at the base model."""
 
-    X: Floats
+    X: Rows
     y: Floats
     f: Floats
     l2: float
     loss: Loss
     regulariser: Regulariser
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Norms of the rows."""
+        return lengths_of(self.X)
+
+    def rows(self, some: slice | Indices) -> Floats:
+        """Return some rows with their zeros."""
+        return self.X[some].dense() if isinstance(self.X, SparseRows) else self.X[some]
 
     @property
     def weight(self) -> float:
@@ -53,15 +76,21 @@ class Problem:
         """Labels times the base model's values."""
         return as_floats(self.y * (self.X @ self.f))
 
-    def pulls(self) -> Floats:
+    @cached_property
+    def slopes(self) -> Floats:
+        """Each row's gradient as a multiple of the row."""
+        return as_floats(self.loss.slope(self.margins) * self.y)
+
+    def pulls(self, some: slice | Indices = slice(None)) -> Floats:
         """Return v_i: minus the neighbour's sum-scale gradient at the base model."""
-        slopes = self.loss.slope(self.margins) * self.y
-        return as_floats(slopes[:, None] * self.X + (self.l2 * self.f if self.regulariser == "mean" else 0.0))
+        own = self.slopes[some, None] * self.rows(some)
+        return as_floats(own + (self.l2 * self.f if self.regulariser == "mean" else 0.0))
 
     def hessian(self) -> Floats:
         """Return the second derivative of the neighbours' sums, each with the row that is to leave."""
-        curvature = weighted_gram(self.X, self.loss.curvature(self.margins))
-        return as_floats(curvature + self.weight * np.eye(len(self.f)))
+        found = weighted_gram(self.X, self.loss.curvature(self.margins))
+        found.flat[:: len(found) + 1] += self.weight
+        return found
 
     def inverse(self) -> Floats:
         """Return the inverse of `hessian`."""
@@ -71,13 +100,14 @@ class Problem:
         """Return how many units of rounding, times a step's length, a computed Hessian times the step can be off by.
 
         A curvature is off by twice a slope's units of itself and of the squared slope, and by what its margin, off by
-        ``(d + 1) |x| |f|``, moves it; a product of two sums takes one for each of its n + 2 d terms and factors.
+        ``(d + 1) |x| |f|``, moves it; a product of two sums takes one for each of its n + 2 d terms and factors (of n
+        only those that are added one after the other).
         """
-        n, d = self.X.shape
-        squares = np.einsum("ij,ij->i", self.X, self.X)
+        (n, d), squares = self.X.shape, self.lengths**2
+        added = min(n, self.X.crossings) if isinstance(self.X, SparseRows) else n
         bent, steep = self.loss.curvature(self.margins) @ squares, self.loss.slope(self.margins) ** 2 @ squares
         moved = self.loss.third * (d + 1) * self.size * float((squares**1.5).sum())
-        return float((n + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
+        return float((added + 2 * d + 12) * (bent + self.weight) + 2 * self.loss.slope_ulps * (bent + steep) + moved)
 
     def own_gradient(self) -> float:
         """Return a bound on the base model's own gradient, on the sum scale (zero at the exact minimiser)."""
@@ -99,13 +129,13 @@ class Problem:
 
     def solved(self, hessian: Floats, inverse: Floats, rows: slice, right: Floats) -> tuple[Floats, Floats]:
         """Return what `solve` does, and the length of what it leaves of ``right``."""
-        X, found = self.X[rows], self.solve(inverse, rows, right)
+        X, found = self.rows(rows), self.solve(inverse, rows, right)
         own = self.loss.curvature(self.margins[rows]) * np.einsum("ij,ij->i", X, found)
         return found, as_floats(np.linalg.norm(right - found @ hessian + own[:, None] * X, axis=1))
 
     def solve(self, inverse: Floats, rows: slice | Indices, right: Floats) -> Floats:
         """Return (K - h_i x_i x_i^T)^-1 right_i for each row, by Sherman & Morrison."""
-        X = self.X[rows]
+        X = self.rows(rows)
         h = self.loss.curvature(self.margins[rows])
         towards, found = X @ inverse, right @ inverse
         least = self.weight / (self.weight + h * np.einsum("ij,ij->i", X, X))  # of 1 - leverage, in exact arithmetic
@@ -115,50 +145,98 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class SelfConcordance:
-    """Certificates for losses with ``|l'''| <= l''`` (Bach 2010): curvature falls by at most ``e`` per unit of margin.
+class Curvature:
+    """What a neighbour's Hessian is at least, and how far its rows reach, from the Hessian that all neighbours share.
 
-    Let H be a neighbour's Hessian at the base model, s a bound on ``|x . delta|`` over its rows, R one on ``|x|`` in
-    the norm of H^-1, and rho one on the gradient at ``f + delta``, in that norm: what Taylor's remainder and the linear
-    solve leave, and the base model's own.  With ``q = R rho e^s < 1`` the minimiser lies within
-    ``rho e^s / ((1 - q) sqrt(least))`` (derived in docs/theory/exposure.md).
-
-    ``least``, shape ``(n,)``: no eigenvalue of a neighbour's Hessian is smaller.  ``reach``, shape ``(n,)``: no row
-    that stays is longer in the norm of its inverse.  ``longest``: none is longer.  ``room``, shape ``(n,)``: what a row
-    leaves of the Hessian in its own direction.  ``spread``: the sum of ``h |x|^2 x x^T``, with ``|x|`` in the norm of
-    the shared inverse; in any direction of length 1 it is off by at most ``spread_off``.
+    Attributes
+    ----------
+    least : ndarray of shape ``(n,)``
+        No eigenvalue of a neighbour's Hessian is smaller.
+    reach : ndarray of shape ``(n,)``
+        No row that stays is longer in the norm of the inverse of that Hessian.
+    longest : float
+        No row is longer.
+    room : ndarray of shape ``(n,)``
+        What a row leaves of the Hessian in its own direction.
+    width : int
+        Columns of the table.
     """
 
     least: Floats
     reach: Floats
     longest: float
     room: Floats
+    width: int
+
+    @classmethod
+    def of(cls, problem: Problem, forms: Floats, least: float, off: float) -> Curvature:
+        """Return the bounds, for a Hessian that is off by ``off`` at most.
+
+        ``forms`` are no smaller than the squared lengths of rows in the norm of its inverse, ``least`` no larger than
+        its least eigenvalue.
+        """
+        room = np.maximum(1 - up(problem.loss.curvature(problem.margins) * forms + off / least, ulps=4), 0.0)
+        second, first = np.partition(forms, -2)[-2:]
+        longest = up(float(problem.lengths.max()), ulps=problem.X.shape[1] + 4)
+        smallest = np.maximum(problem.weight, room * least) * (1 - 8 * ROUNDING)
+        with np.errstate(divide="ignore"):
+            leant = np.where(forms == first, second, first) / room
+        reach = np.sqrt(np.minimum(leant, longest**2 / smallest))
+        return cls(as_floats(smallest), up(as_floats(reach), ulps=8), longest, as_floats(room), problem.X.shape[1])
+
+    def off_by(self, rows: slice, moved: Floats, shift: Floats, typical: Floats, left: Floats | float) -> Floats:
+        """Return how far off Newton's steps are, by self-concordance; ``inf`` for no bound.
+
+        Losses with ``|l'''| <= l''`` (Bach 2010) lose at most a factor ``e`` of curvature per unit of margin.  Let H be
+        a neighbour's Hessian at the base model, s a bound on ``|x . delta|`` over its rows, R one on ``|x|`` in the
+        norm of H^-1, and rho one on the gradient at ``f + delta``, in that norm: what Taylor's remainder and the
+        linear solve leave, and the base model's own.  With ``q = R rho e^s < 1`` the minimiser lies within
+        ``rho e^s / ((1 - q) sqrt(least))`` (derived in docs/theory/exposure.md).
+
+        Parameters
+        ----------
+        moved, shift, typical : ndarray
+            The steps' length in the norm of H, s, and s or its root mean square weighted by curvature.
+        left : ndarray or float
+            The gradient that is not explained.
+        """
+        reach, stiff, d = self.reach[rows], np.sqrt(self.least[rows]), self.width
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            bent = np.exp(shift)
+            decrement = typical * (2 + bent) / 6 * moved + left / stiff
+            share = up(as_floats(reach * decrement * bent), ulps=8 * d + 64)  # q
+            found = np.where(share < 0.5, decrement * bent / (stiff * (1 - share)), np.inf)
+        return up(as_floats(found), ulps=8 * d + 64)
+
+
+@dataclass(frozen=True, eq=False)
+class SelfConcordance:
+    """Certificates by self-concordance for steps that are at hand (`Curvature.off_by`).
+
+    ``spread``: the sum of ``h |x|^2 x x^T``, with ``|x|`` in the norm of the shared inverse; in any direction of length
+    1 it is off by at most ``spread_off``.
+    """
+
+    bounds: Curvature
     spread: Floats
     spread_off: float
 
     @classmethod
     def of(cls, problem: Problem, hessian: Floats, inverse: Floats, off: float) -> SelfConcordance:
         """Return the bounds for a Hessian that is off by ``off`` at most, and what was computed as its inverse."""
-        X, (n, d) = problem.X, problem.X.shape
-        sizes, size = np.linalg.norm(X, axis=1), float(np.linalg.norm(inverse))
-        least = _least_eigenvalue(hessian, off, problem.weight)
+        X, (n, d), size = problem.X, problem.X.shape, float(np.linalg.norm(inverse))
+        least = least_eigenvalue(hessian.copy(), float(np.linalg.eigvalsh(hessian)[0]), off, problem.weight)
         apart = float(np.linalg.norm(np.eye(d) - inverse @ hessian))  # from the exact inverse, times the Hessian
         apart += size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
+        squares = problem.lengths**2
         forms = np.empty(n)  # |x|^2 in the norm of the inverse of what all neighbours share
         for part in blocks(n):
-            forms[part] = np.einsum("ij,ij->i", X[part] @ inverse, X[part])
-        forms = up(np.maximum(forms, 0) + sizes**2 * (apart / least + (2 * d + 4) * ROUNDING * size), ulps=d + 16)
-        curvature = problem.loss.curvature(problem.margins)
-        room = np.maximum(1 - up(curvature * forms + off / least, ulps=4), 0.0)
-        second, first = np.partition(forms, -2)[-2:]
-        longest = up(float(sizes.max()), ulps=d + 4)
-        smallest = np.maximum(problem.weight, room * least) * (1 - 8 * ROUNDING)
-        with np.errstate(divide="ignore"):
-            leant = np.where(forms == first, second, first) / room
-        reach = np.sqrt(np.minimum(leant, longest**2 / smallest))
-        spread_off = (n + 3 * d + 24) * ROUNDING * float((curvature * forms) @ sizes**2) + off * float(first)
-        spread = weighted_gram(X, curvature * forms)
-        return cls(as_floats(smallest), up(as_floats(reach), ulps=8), longest, as_floats(room), spread, spread_off)
+            some = problem.rows(part)
+            forms[part] = np.einsum("ij,ij->i", some @ inverse, some)
+        forms = up(np.maximum(forms, 0) + squares * (apart / least + (2 * d + 4) * ROUNDING * size), ulps=d + 16)
+        weights = as_floats(problem.loss.curvature(problem.margins) * forms)
+        spread_off = (n + 3 * d + 24) * ROUNDING * float(weights @ squares) + off * float(forms.max())
+        return cls(Curvature.of(problem, forms, least, off), weighted_gram(X, weights), spread_off)
 
     def errors(self, rows: slice, deltas: Floats, pulls: Floats, left: Floats, own: float) -> Floats:
         """Return how far off moves are, whose linear equations are solved within ``left``; ``inf`` for no bound.
@@ -168,31 +246,58 @@ class SelfConcordance:
         d, sizes = deltas.shape[1], np.linalg.norm(deltas, axis=1)
         energy = np.abs(np.einsum("ij,ij->i", deltas, pulls))
         energy += sizes * (left + (d + 4) * ROUNDING * np.linalg.norm(pulls, axis=1))
-        stiff, moved = np.sqrt(self.least[rows]), np.sqrt(energy)
+        moved = np.sqrt(energy)
         fourth = np.abs(np.einsum("ij,ij->i", deltas @ self.spread, deltas)) + self.spread_off * sizes**2
-        shift = np.minimum(self.longest * sizes, self.reach[rows] * moved)
+        shift = np.minimum(self.bounds.longest * sizes, self.bounds.reach[rows] * moved)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            bent, typical = np.exp(shift), np.sqrt(fourth / self.room[rows])
-            decrement = np.fmin(shift, typical) * (2 + bent) / 6 * moved + (left + own) / stiff
-            share = up(as_floats(self.reach[rows] * decrement * bent), ulps=8 * d + 64)  # q
-            found = np.where(share < 0.5, decrement * bent / (stiff * (1 - share)), np.inf)
-        return up(as_floats(found), ulps=8 * d + 64)
+            typical = np.fmin(shift, np.sqrt(fourth / self.bounds.room[rows]))
+        return self.bounds.off_by(rows, as_floats(moved), as_floats(shift), as_floats(typical), left + own)
 
 
-def _least_eigenvalue(hessian: Floats, off: float, known: float) -> float:
-    """Return a lower bound on the least eigenvalue of a matrix that is known within ``off``.
+def least_eigenvalue(hessian: Floats, guess: float, off: float, known: float) -> float:
+    """Return a lower bound on the least eigenvalue of a matrix that is known within ``off``; it is overwritten.
 
     Cholesky's factors are exact for a matrix within ``(d + 2) u`` times the trace (Rump 2006), whatever eigenvalues
     were computed: where it succeeds after a shift, the least eigenvalue is the shift or more, up to that.
     """
+    from scipy.linalg import LinAlgError, cholesky
+
     d = len(hessian)
     slack = (d + 8) * ROUNDING * float(np.trace(hessian))
-    shift = float(np.linalg.eigvalsh(hessian)[0]) - 4 * slack
-    try:
-        np.linalg.cholesky(hessian - shift * np.eye(d))
-    except np.linalg.LinAlgError:
+    shift = guess - 4 * slack
+    if shift - slack - off <= known:
         return known
-    return max(known, shift - slack - off)
+    hessian.flat[:: d + 1] -= shift
+    try:
+        cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return known
+    return shift - slack - off
+
+
+def refined(
+    problem: Problem, inverse: Floats, rows: Indices, deltas: Floats, errors: Floats, tol: float,
+    n_jobs: int | None, kept: Keeping | None, told: Callable[[float], None] | None,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return better steps of some rows and how far off they are: by chord steps against the exact residual.
+
+    Where those stall rows are left out one by one and the model is fitted again, unless the table is sparse: large.
+    """
+    parts = list(blocks(len(rows), max(1, PAIRS // min(len(problem.X), BLOCK))))
+    chords, given = Chords(problem, inverse, tol), [(rows[part], deltas[part], errors[part]) for part in parts]
+    deltas, errors = deltas.copy(), errors.copy()
+    for part, (better, off) in zip(parts, in_order(chords, given, n_jobs=n_jobs, kept=kept), strict=True):
+        deltas[part], errors[part] = better, off
+        if told is not None:
+            told(part.stop / (len(rows) + 1))
+    floor = problem.unexplained()
+    poor = np.flatnonzero(errors > np.maximum(100 * floor, tol * np.linalg.norm(deltas, axis=1)))
+    if not isinstance(problem.X, SparseRows):
+        starts = [(int(rows[i]), problem.f + deltas[i]) for i in poor]
+        anew = in_order(Retraining(problem), starts, n_jobs=n_jobs, kept=kept)
+        for i, (found, error) in zip(poor, anew, strict=True):
+            deltas[i], errors[i] = found, error
+    return deltas, as_floats(errors + floor + problem.rounded(deltas))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,17 +306,16 @@ class Chords:
 
     problem: Problem
     inverse: Floats
-    at_base: Floats
     tol: float
 
     def __call__(self, block: Block) -> tuple[Floats, Floats]:
         """Return better points of some rows, and how far off they can be."""
         (some, found, _), problem = block, self.problem
-        residual, noise = _residual(problem, self.at_base, some, found)
+        residual, noise = _residual(problem, some, found)
         for _ in range(CHORD_STEPS):
             size = np.linalg.norm(residual, axis=1)
             proposed = found - problem.solve(self.inverse, some, residual)
-            after, blur = _residual(problem, self.at_base, some, proposed)
+            after, blur = _residual(problem, some, proposed)
             falls = np.linalg.norm(after, axis=1) < size
             found = np.where(falls[:, np.newaxis], proposed, found)
             residual, noise = np.where(falls[:, np.newaxis], after, residual), np.where(falls, blur, noise)
@@ -250,7 +354,7 @@ class Retraining:
 
 
 def _retrain(problem: Problem, row: int, start: Floats) -> tuple[Floats, float]:
-    kept = np.arange(len(problem.X)) != row
+    kept = np.flatnonzero(np.arange(len(problem.X)) != row)
     l2 = problem.weight / (len(problem.X) - 1)
     X, y = problem.X[kept], problem.y[kept]
     found, _ = minimise(X, y, l2, problem.loss, start)
@@ -259,21 +363,23 @@ def _retrain(problem: Problem, row: int, start: Floats) -> tuple[Floats, float]:
     return as_floats(found - problem.f), size / l2
 
 
-def _residual(problem: Problem, at_base: Floats, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:
+def _residual(problem: Problem, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:
     """Return the neighbours' sum-scale gradients at f + delta_i, apart from the base model's own gradient.
 
     With each comes how far rounding can take it: every term goes through fewer than n additions, whatever their order,
     two slopes and their difference take their own, and a margin moves by its roundings; the row's own part, too.
     """
-    X, y = problem.X, problem.y
-    n, d = X.shape
-    own = at_base[rows, None] * X[rows] + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
-    margins = problem.margins[:, None] + y[:, None] * (X @ deltas.T)
-    change = problem.loss.slope(margins) * y[:, None] - at_base[:, None]
-    change[rows, np.arange(len(rows))] = 0.0
-    sizes, lengths = np.linalg.norm(deltas, axis=1), np.linalg.norm(X, axis=1)
-    ulps = problem.loss.slope_ulps
-    noise = (n + ulps + 4) * (lengths @ np.abs(change)) + 2 * ulps * (lengths @ np.abs(at_base))
+    X, y, at_base, (n, d) = problem.X, problem.y, problem.slopes, problem.X.shape
+    own = at_base[rows, None] * problem.rows(rows) + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
+    sizes, lengths, ulps = np.linalg.norm(deltas, axis=1), problem.lengths, problem.loss.slope_ulps
+    residual, noise = problem.weight * deltas - own, 2 * ulps * (lengths @ np.abs(at_base))
+    for part in blocks(n):
+        margins = problem.margins[part, None] + y[part, None] * (X[part] @ deltas.T)
+        change = problem.loss.slope(margins) * y[part, None] - at_base[part, None]
+        here = np.flatnonzero((rows >= part.start) & (rows < part.stop))
+        change[rows[here] - part.start, here] = 0.0
+        residual += (X[part].T @ change).T
+        noise = noise + (n + ulps + 4) * (lengths[part] @ np.abs(change))
     noise += 4 * problem.weight * sizes + (ulps + 4) * np.linalg.norm(own, axis=1)
     noise += problem.loss.most_curved * (d + 1) * (lengths @ lengths) * (3 * problem.size + sizes)
-    return as_floats((X.T @ change).T + problem.weight * deltas - own), as_floats(ROUNDING * noise)
+    return as_floats(residual), as_floats(ROUNDING * noise)

@@ -15,16 +15,13 @@ from epsworth.callbacks import check_callback
 from epsworth.exposure.fitting import blocks, check_coefficients, check_data, check_l2, weighted_gram
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
-from epsworth.exposure.left_out import ROUNDING, Chords, Problem, Regulariser, Retraining, SelfConcordance
+from epsworth.exposure.left_out import ROUNDING, Problem, Regulariser, SelfConcordance, refined
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
-from epsworth.parallel import check_n_jobs, in_order
-from epsworth.records import Indices
+from epsworth.parallel import check_n_jobs
 from epsworth.rounding import show_up, up
 
 Method = Literal["newton", "wc", "exact"]
-
-PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,14 +185,18 @@ def leave_one_out(
         raise ExposureError("tol refines Newton's points; leave it out with method='wc', or use method='newton'")
     problem = Problem(X, y, f, l2, loss, regulariser)
     deltas, errors = _worst_case(problem) if method == "wc" else _newton(problem)
+    rows = np.arange(0)
     if method == "exact":
-        _refine(problem, deltas, errors, np.arange(len(X)), 0.0, n_jobs, kept, told)
+        rows, tol = np.arange(len(X)), 0.0
     elif tol is not None:
         sizes = np.linalg.norm(deltas, axis=1)
-        poor = np.flatnonzero(errors > tol * sizes)
+        rows = np.flatnonzero(errors > tol * sizes)
         if top is not None:
-            poor = poor[np.argsort(-(sizes + errors)[poor], kind="stable")[:top]]
-        _refine(problem, deltas, errors, poor, tol, n_jobs, kept, told)
+            rows = rows[np.argsort(-(sizes + errors)[rows], kind="stable")[:top]]
+    if len(rows):
+        deltas[rows], errors[rows] = refined(
+            problem, problem.inverse(), rows, deltas[rows], errors[rows], tol or 0.0, n_jobs, kept, told
+        )
     errors = up(errors, ulps=X.shape[1] + 16)  # of the norms and the few sums that an error is made of
     return Neighbours(f, deltas, errors, method, regulariser, loss.name, l2)
 
@@ -203,7 +204,7 @@ def leave_one_out(
 def _newton(problem: Problem) -> tuple[Floats, Floats]:
     hessian, deltas = problem.hessian(), problem.pulls()
     inverse = as_floats(np.linalg.inv(hessian))
-    lengths = np.linalg.norm(problem.X, axis=1)
+    lengths = problem.lengths
     bend = weighted_gram(problem.X, lengths)
     per_length = ROUNDING * problem.hessian_roundings()
     per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
@@ -225,25 +226,3 @@ def _worst_case(problem: Problem) -> tuple[Floats, Floats]:
     """Return the far end of the sphere; the truth lies in the sphere, so its diameter bounds the error."""
     deltas = problem.pulls() / problem.weight
     return deltas, as_floats(np.linalg.norm(deltas, axis=1) + problem.unexplained() + problem.rounded(deltas))
-
-
-def _refine(
-    problem: Problem, deltas: Floats, errors: Floats, rows: Indices, tol: float, n_jobs: int | None,
-    kept: Keeping | None, told: Callable[[float], None] | None,
-) -> None:  # fmt: skip
-    """Improve some rows in place by chord steps against the exact residual; retrain where those stall."""
-    parts = [rows[part] for part in blocks(len(rows), max(1, PAIRS // len(problem.X)))]
-    at_base = problem.loss.slope(problem.margins) * problem.y
-    chords = Chords(problem, problem.inverse(), at_base, tol)
-    found = in_order(chords, [(some, deltas[some], errors[some]) for some in parts], n_jobs=n_jobs, kept=kept)
-    for done, (some, (improved, off)) in enumerate(zip(parts, found, strict=True)):
-        deltas[some], errors[some] = improved, off
-        if told is not None:
-            told((done + 1) / (len(parts) + 1))
-    floor = problem.unexplained()
-    poor = rows[errors[rows] > np.maximum(100 * floor, tol * np.linalg.norm(deltas[rows], axis=1))]
-    starts = [(int(i), problem.f + deltas[i]) for i in poor]
-    anew = in_order(Retraining(problem), starts, n_jobs=n_jobs, kept=kept)
-    for i, (improved, error) in zip(poor, anew, strict=True):
-        deltas[i], errors[i] = improved, error
-    errors[rows] += floor + problem.rounded(deltas[rows])

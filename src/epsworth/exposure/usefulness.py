@@ -11,7 +11,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk
-from epsworth.exposure.fitting import blocks
+from epsworth.exposure.fitting import Rows, blocks
 from epsworth.exposure.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.exposure.output import OutputPerturbation
 from epsworth.keeping import Arrays, Keeping
@@ -106,7 +106,7 @@ def useless(base: float | None, majority: float | None) -> bool:
 
 
 def simulate(
-    X: Floats,
+    X: Rows,
     y: Floats,
     f: Floats,
     rates: Floats,
@@ -152,7 +152,7 @@ def simulate(
 class _Turning:
     """At which rates rows turn right or wrong under noise that is drawn once, and scaled."""
 
-    X: Floats
+    X: Rows
     y: Floats
     f: Floats
     rates: Floats
