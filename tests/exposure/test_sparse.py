@@ -11,6 +11,7 @@ from exposure_worlds import hard_worlds, precise, rounded_worlds, world
 from scipy import sparse
 
 from epsworth.exposure import ExposureError, SparseRows, encode, fit_base, left_out, loo, moves, steps, tables, window
+from epsworth.exposure.glm import LOSSES
 from epsworth.exposure.sparse import MOST_COLUMNS
 
 
@@ -112,6 +113,48 @@ def test_moves_count_rounding(monkeypatch):
     for module in (left_out, steps):
         monkeypatch.setattr(module, "ROUNDING", 0.0)
     assert any(broken())  # these worlds need it
+
+
+def inverse(matrix):
+    """Return the inverse of a matrix of fractions, by elimination."""
+    d = len(matrix)
+    rows = [[*row, *(Fraction(int(i == j)) for j in range(d))] for i, row in enumerate(matrix)]
+    for k in range(d):
+        rows[k] = [v / rows[k][k] for v in rows[k]]
+        rows = [
+            row if i == k else [v - row[k] * w for v, w in zip(row, rows[k], strict=True)] for i, row in enumerate(rows)
+        ]
+    return [row[d:] for row in rows]
+
+
+def form(matrix, x):
+    return sum(x[i] * matrix[i][j] * x[j] for i in range(len(x)) for j in range(len(x)))
+
+
+def test_forms_are_off_by_less_than_is_charged():
+    """Of a parabola, whose Hessian is a sum of fractions; rows of all sizes, columns that are almost the same."""
+    rng = np.random.default_rng(9)
+    for _ in range(60):
+        n, d = int(rng.integers(3, 12)), int(rng.integers(1, 4))
+        X = rng.uniform(-0.5, 0.5, (n, d)) * 10.0 ** -rng.uniform(0, 4, (n, 1))
+        X[:, -1] = X[:, 0] * (1 + 1e-7 * rng.random(n))
+        l2 = 10 ** rng.uniform(-6, -1)
+        rows = SparseRows.of(sparse.csr_array(X))
+        problem = left_out.Problem(
+            rows, np.where(np.arange(n) % 2, 1.0, -1.0), np.zeros(d), l2, LOSSES["squared"], "mean"
+        )
+        made = steps._Steps.of(problem)
+        exact = [[Fraction(v) for v in row] for row in X.tolist()]
+        shared = [
+            [sum(x[i] * x[j] for x in exact) + Fraction(problem.weight) * (i == j) for j in range(d)] for i in range(d)
+        ]
+        known = inverse(shared)
+        B = [[Fraction(v) for v in row] for row in made.inverse.tolist()]
+        twice = [[sum(B[i][k] * B[k][j] for k in range(d)) for j in range(d)] for i in range(d)]
+        first, off, second, square_off = made._form(slice(0, n), *rows.forms(made.inverse, made.squared))
+        for x, value, charge, square, more in zip(exact, first, off, second, square_off, strict=True):
+            assert abs(form(known, x) - Fraction(value)) <= Fraction(charge)
+            assert abs(form(twice, x) - Fraction(square)) <= Fraction(more)
 
 
 @pytest.mark.parametrize("regulariser", ["mean", "sum"])

@@ -137,6 +137,41 @@ def eigenvalues_as_computed(original):
 
 
 @mutant(
+    "epsworth.exposure.steps._Steps._certified",
+    claim="how far each row of a sparse table moves the model lies within its error",
+    test="tests/exposure/test_sparse.py::test_moves_are_off_by_less_than_is_said",
+)
+def a_tenth_of_what_moves_are_off_by(original):
+    def certified(self, *given):
+        distances, errors = original(self, *given)
+        return distances, 0.1 * errors
+
+    return certified
+
+
+@mutant(
+    "epsworth.exposure.steps._Steps._form",
+    claim="roundings of sums over pairs of entries are counted",
+    test="tests/exposure/test_sparse.py::test_forms_are_off_by_less_than_is_charged",
+)
+def forms_as_computed(original):
+    def form(self, *given):
+        first, off, second, square_off = original(self, *given)
+        return first, 0 * off, second, 0 * square_off
+
+    return form
+
+
+@mutant(
+    "epsworth.exposure.retraining._Halves.__call__",
+    claim="what a label tells of membership lies between the bounds of retraining, for all rows together",
+    test="tests/exposure/test_retraining.py::test_bounds_hold_for_all_rows_together",
+)
+def halves_mixed_up(original):
+    return lambda self, seed: original(self, seed)[::-1]
+
+
+@mutant(
     "epsworth.exposure.calibration.sensitivity",
     claim="no sensitivity is below the exact one",
     test=f"{EXPOSED}::test_norms_and_sensitivities_are_never_below_the_truth",

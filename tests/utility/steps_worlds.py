@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
-from epsworth.exposure import fit_base, loo, usefulness, window
+from epsworth.exposure import fit_base, left_out, loo, usefulness, window
 from epsworth.tailored import problem
 
 X, SICK = make_classification(600, 3, n_informative=3, n_redundant=0, random_state=0)

@@ -230,17 +230,23 @@ def gradient_rounding(d: int, size: float, loss: Loss) -> float:
     return UNIT * ((loss.slope_ulps + additions(2**60) + 4) * (1 + size) + (d + 1) * size)
 
 
-def minimise(X: Rows, y: Floats, l2: float, loss: Loss, start: Floats, enough: float = 0.0) -> tuple[Floats, float]:
-    """Return the minimiser of J to rounding level, by damped Newton steps, and the gradient's norm there.
+Solver = Callable[[Floats], Floats]
 
-    A Hessian serves as long as steps with it make the gradient ten times smaller.  ``enough`` ends it earlier.
+
+def minimise(
+    X: Rows, y: Floats, l2: float, loss: Loss, start: Floats, solve: Solver | None = None, enough: float = 0.0
+) -> tuple[Floats, float, Solver | None]:
+    """Return the minimiser of J to rounding level, by damped Newton steps, the gradient's norm there, and a solver.
+
+    A solver divides by a Hessian: it serves as long as its steps make the gradient ten times smaller.  ``enough`` is a
+    norm of the gradient at which to stop.
     """
 
     def objective(f: Floats) -> float:
         return float(loss.value(y * (X @ f)).mean() + 0.5 * l2 * f @ f)
 
     f, slope = start, gradient(X, y, start, l2, loss)
-    size, solve = float(np.linalg.norm(slope)), None
+    size = float(np.linalg.norm(slope))
     for _ in range(MOST_STEPS):
         solve = solve or _solver(X, y, f, l2, loss)
         step = solve(slope)
@@ -254,14 +260,15 @@ def minimise(X: Rows, y: Floats, l2: float, loss: Loss, start: Floats, enough: f
         following = float(np.linalg.norm(full))
         if following >= size and size <= GRADIENT_TOLERANCE:
             break  # rounding level: the last point is the best
-        solve = solve if following <= max(0.1 * size, GRADIENT_TOLERANCE) else None
-        f, slope, size = f - share * step, full, following
+        f, slope = f - share * step, full
+        size, former = following, size
         if size <= enough:
             break
-    return f, size
+        solve = solve if size <= max(0.1 * former, GRADIENT_TOLERANCE) else None
+    return f, size, solve
 
 
-def _solver(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Callable[[Floats], Floats]:
+def _solver(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Solver:
     """Return what divides by the Hessian at f."""
     from scipy.linalg import cho_factor, cho_solve
 
@@ -311,11 +318,11 @@ def fit_base(X: Any, y: ArrayLike, l2: float, *, loss: str = "logistic", classes
 
 def fit(rows: Rows, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
     """Return the minimiser for rows and labels that were checked."""
-    found = np.zeros(rows.shape[1])
+    found, solve = np.zeros(rows.shape[1]), None
     if isinstance(rows, SparseRows) and len(rows) > SAMPLED:  # a sample tells most of it, and its Hessian is cheap
         some = slice(None, None, -(-len(rows) // SAMPLED))
-        found, _ = minimise(rows[some], labels[some], l2, loss, found, ENOUGH)
-    found, _ = minimise(rows, labels, l2, loss, found)
+        found, _, solve = minimise(rows[some], labels[some], l2, loss, found, enough=ENOUGH)
+    found, *_ = minimise(rows, labels, l2, loss, found, solve)
     size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
     if size > tolerance:
         raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {l2:g}")

@@ -357,7 +357,7 @@ def _retrain(problem: Problem, row: int, start: Floats) -> tuple[Floats, float]:
     kept = np.flatnonzero(np.arange(len(problem.X)) != row)
     l2 = problem.weight / (len(problem.X) - 1)
     X, y = problem.X[kept], problem.y[kept]
-    found, _ = minimise(X, y, l2, problem.loss, start)
+    found, *_ = minimise(X, y, l2, problem.loss, start)
     size = float(np.linalg.norm(careful_gradient(X, y, found, l2, problem.loss)))
     size += ROUNDING * roundings(X, y, found, l2, problem.loss)
     return as_floats(found - problem.f), size / l2

@@ -54,6 +54,15 @@ class SparseRows:
     """A table of ``shape`` numbers, one entry per slot and row; no two slots of a row share a column.
 
     It does what fits ask of a matrix: ``X @ f``, ``X.T @ weights``, slices, `gram` and `forms`.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from epsworth.exposure import SparseRows
+    >>> rows = SparseRows.of(csr_array([[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]]))
+    >>> rows.shape, rows[1:].dense()
+    ((3, 2), array([[ 0. ,  0.6],
+           [ 0.5, -0.5]]))
     """
 
     slots: tuple[Slot, ...]

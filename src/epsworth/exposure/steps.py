@@ -173,7 +173,7 @@ class _Steps:
         del hessian  # as large as what follows
         w = as_floats(inverse @ problem.f if problem.regulariser == "mean" else np.zeros(d))
         rho = apart / (1 - apart) if apart < 0.5 else math.inf
-        return cls(problem, inverse, as_floats(inverse @ inverse), rho, off, least, size, w, as_floats(inverse @ w))
+        return cls(problem, inverse, _square(inverse), rho, off, least, size, w, as_floats(inverse @ w))
 
     def lengths(self) -> tuple[Floats, Floats]:
         """Return how long the steps are, and how far the minimisers' distances are off that."""
@@ -265,12 +265,24 @@ def _inverse(matrix: Floats) -> Floats:
         found, failed = dpotri(found, lower=1, overwrite_c=1)
     if failed:
         raise ExposureError("the fit has no inverse to double precision; take a larger l2")
-    for first in range(0, len(found), PANEL):
+    return _mirrored(found)
+
+
+def _square(matrix: Floats) -> Floats:
+    """Return a symmetric matrix times itself."""
+    from scipy.linalg.blas import dsyrk
+
+    return _mirrored(dsyrk(1.0, matrix.T, lower=1))
+
+
+def _mirrored(lower: Floats) -> Floats:
+    """Return a symmetric matrix of which the lower half is given; it is overwritten."""
+    for first in range(0, len(lower), PANEL):
         here, rest = slice(first, first + PANEL), slice(first + PANEL, None)
-        found[here, rest] = found[rest, here].T
-        corner = np.tril(found[here, here])
-        found[here, here] = corner + np.tril(corner, -1).T
-    return as_floats(found.T)
+        lower[here, rest] = lower[rest, here].T
+        corner = np.tril(lower[here, here])
+        lower[here, here] = corner + np.tril(corner, -1).T
+    return as_floats(lower.T)
 
 
 def _left(matrix: Floats, inverse: Floats) -> float:
