@@ -136,6 +136,10 @@ def memorisation(
     progress : callable, optional
         Called with the share of trainings that are done.
 
+    Returns
+    -------
+    Memorisation
+
     Raises
     ------
     ExposureError
