@@ -189,7 +189,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
         (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "row 0, species: the value is not a number; repair"),
         (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class 1 has 1 distinct unit"),
-        (("convert",), "give exactly one of --mi, --posterior and --dp-epsilon"),
+        (("convert",), "give exactly one of --mi, --posterior, --dp-epsilon and --shuffle"),
         (("convert", "--mi", "1e400"), "--mi must be a number such as 0.0625 or 1/16, got '1e400'"),
         (("convert", "--mi", "1", "--fpr", "1e400"), "--fpr must be a number"),
         *((("convert", "--mi", text), "--mi must be a number such as 0.0625 or 1/16") for text in EXTREME),

@@ -38,9 +38,9 @@ def convert(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Convert PAC budgets into adversaries' success, or a local epsilon into that of shuffled reports.
+    """Convert a PAC budget, or a local epsilon if shuffled.
 
-    The first by --mi, --posterior or --dp-epsilon, the second by --shuffle.
+    By --mi, --posterior or --dp-epsilon into adversaries' success; by --shuffle into the epsilon of shuffled reports.
     """
     options.check_outputs(json, None)
     asked = shuffling.Asked(shuffle, epsilon, central_epsilon, delta, mechanism, symbols, rounds, fakes)

@@ -94,8 +94,9 @@ def shuffle_reports(
     delta: Annotated[float | None, typer.Option(help="Say what the batch keeps at this delta.")] = None,
     fakes: Annotated[int, typer.Option(help="With --delta: so many of the reports may be fakes.")] = 0,
 ) -> None:
-    """Forward reports as a trusted shuffler: checked, in random order, in full batches alone.
+    """Forward checked reports in random order, as a shuffler.
 
+    Only full batches are forwarded.
     Whoever runs it sees every report with its sender, and must be another party than who gets the batch.
     """
     from epsworth.learner import shuffle_files

@@ -71,7 +71,7 @@ class Question:
                 self.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
                 lattice=self.lattice,
             )  # fmt: skip
-        except ProgramError:
+        except (ProgramError, TooLarge):
             return None
 
     def best(self) -> NoiseMechanism:

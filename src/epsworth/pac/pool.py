@@ -29,6 +29,8 @@ def checked_columns(X: Any) -> Any:
 
     A table's own reader would show what it holds.  Arrow's become those of polars: scikit-learn reads no names there.
     """
+    if hasattr(X, "tocsr"):
+        raise ValueError("X is a sparse table, must be one of numbers with its zeros; give X.toarray()")
     if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict, set)):
         raise ValueError(f"X must be a table of shape (records, columns), got {type(X).__name__}")
     check_masked(X, "X")
