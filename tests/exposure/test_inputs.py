@@ -68,7 +68,7 @@ BAD = {
     "y, row 1 has no label": lambda: fit_base(X, np.ma.array(Y, mask=np.arange(60) == 1), 0.1),
     "X must be numbers": lambda: fit_base([[1.0], [0.5, 1.0]], [0, 1], 0.1),
     "X must be": lambda: fit_base(X * 1j, Y, 0.1),
-    "y must be numbers": lambda: fit_base(X, Y.astype(str).astype(object) + "a", 0.1),
+    "y must be numbers": lambda: fit_base(X, Y * 1j, 0.1),
     "f must hold 3 finite": lambda: loo(X, Y, np.ma.array(F, mask=[0, 1, 0]), 0.1),
     "tol must": lambda: loo(X, Y, F, 0.1, tol=NAN),
     "top must": lambda: loo(X, Y, F, 0.1, tol=0.1, top=-3),

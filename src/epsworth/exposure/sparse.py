@@ -148,7 +148,7 @@ class SparseRows:
         total = np.zeros((self.shape[1],) * 2)
         for one, other in self._pairs():
             cells = total[one.first : one.first + one.width, other.first : other.first + other.width]
-            count = _counted if cells.size <= FEW_CELLS else _added
+            count = _counted if cells.size <= max(FEW_CELLS, 1) else _added
             once = 0.5 if one is other else 1.0
             for rows in _parts(len(self), CROSSED):
                 some, more = one.at(rows), other.at(rows)
