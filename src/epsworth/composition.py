@@ -35,6 +35,7 @@ DOT = 32 * UNIT  # roundings of a dot, relative, times the number of dots
 # 11 by less than so much for every factor of two.
 BUTTERFLY = 16 * UNIT
 LARGEST = 690.0  # an exponent; e^LARGEST, millions of times, is a double
+TINY = 1e-300
 Spectrum = NDArray[np.complex128]
 
 
@@ -66,7 +67,7 @@ class Sum(NamedTuple):
     def delta(self, epsilon: float) -> float:
         """Return a delta that is kept at this epsilon."""
         over = int(np.searchsorted(self.losses, epsilon, side="right"))
-        found = float(self.masses[over:] @ -np.expm1(epsilon - self.losses[over:]))
+        found = float((self.masses[over:] * -np.expm1(epsilon - self.losses[over:])).sum())
         return min(1.0, found * (1 + (self.losses.size + 32) * UNIT) + self.lost)
 
 
@@ -131,16 +132,23 @@ class Losses(NamedTuple):
         if rest <= 0:
             return math.inf
         together = self._sum(k, self._best(lambda tilt, size: (k * size + _most(tilt) - math.log(rest)) / tilt, k))
-        low, high = 0, together.losses.size - 1
-        if together.delta(together.losses[low]) <= delta:
+        size = together.losses.size
+        gains = -np.expm1(-self.step * np.arange(size))
+
+        def reached(i: int) -> float:
+            found = float((together.masses[i:] * gains[: size - i]).sum())  # no BLAS: its threads wait
+            return min(1.0, found * (1 + (size + 32) * UNIT) + together.lost)
+
+        low, high = 0, size - 1
+        if reached(low) <= delta:
             return max(0.0, float(together.losses[low]))
-        if together.delta(together.losses[high]) > delta:
+        if reached(high) > delta:
             return math.inf
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if together.delta(together.losses[middle]) <= delta else (middle, high)
+            low, high = (low, middle) if reached(middle) <= delta else (middle, high)
         end = float(together.losses[high])
-        above, within = together.delta(together.losses[low]), together.delta(end)  # straight in e^epsilon between them
+        above, within = reached(low), reached(high)  # straight in e^epsilon between them
         found = end + math.log1p(math.expm1(-self.step) * (delta - within) / (above - within))
         return max(0.0, up(min(found + 1e-12 * self.step, end)))
 
@@ -200,7 +208,8 @@ class Losses(NamedTuple):
         at = as_floats((first + np.arange(points)) * self.step)
         back = k * size - tilt * at
         back += 4 * UNIT * (abs(k * size) + np.abs(tilt * at) + 8)
-        return Sum(at, masses * np.exp(np.minimum(back, LARGEST)), self._lost(k) + self._above(k, float(at[-1])))
+        masses = np.maximum(masses * np.exp(np.minimum(back, LARGEST)), TINY)  # denormal numbers are slow
+        return Sum(at, masses, self._lost(k) + self._above(k, float(at[-1])))
 
     def _above(self, k: int, end: float) -> float:
         """Return a bound on the mass of k releases whose loss exceeds ``end``, by Chernoff's inequality."""
