@@ -14,7 +14,7 @@ SOLVE = "a linear program of 200 unknowns by HiGHS"
 
 
 def rows(clock: Clock) -> Iterator[Row]:
-    """Yield times over the bare solve's; a hundred releases only where dp-accounting is installed."""
+    """Yield times over the bare solve's."""
     within = clock.size(5, 2)
     rng = np.random.default_rng(0)
     A, c = rng.random((200, 200)), rng.random(200)
@@ -35,13 +35,8 @@ def rows(clock: Clock) -> Iterator[Row]:
         ("noise: cheapest, one release", lambda: noise.cheapest(within, confidence=0.95), 47.0),
         ("noise: cheapest, relative error", relative, None),
         ("noise: optimum and floor", program, 50.0),
+        ("noise: cheapest, 100 releases", many, 1000.0),
     ]
-    try:
-        import dp_accounting  # noqa: F401
-    except ImportError:
-        pass
-    else:
-        asked.append(("noise: cheapest, 100 releases", many, 1000.0))
     for what, action, bar in asked:
         found = clock.race(action, bare, runs=3)
         yield Row(what, SOLVE, found.ratio, bar, f"{shown(found.ours)} / {shown(found.theirs)}")

@@ -72,12 +72,30 @@ def floors_where_nothing_is_proven(original):
 
 
 @mutant(
-    "epsworth.noise.composition.sampled_profile",
+    "epsworth.composition.sampled",
     claim="epsilons of several releases together are upper bounds",
     test=f"{ROUNDED}::test_what_is_composed_is_never_below_the_profile",
 )
 def profiles_sampled_late(original):
-    return lambda noise, step, points: np.append(original(noise, step, points)[1:], 0.0)
+    return lambda profile, step, points: np.append(original(profile, step, points)[1:], 0.0)
+
+
+@mutant(
+    "epsworth.composition.Losses._lost",
+    claim="δ of k releases is never below that of exact fractions",
+    test="tests/test_privacy_losses.py::test_delta_of_several_tables_is_never_below_exact_fractions",
+)
+def lost_masses_forgotten(original):
+    return lambda self, k: 0.0
+
+
+@mutant(
+    "epsworth.composition._power",
+    claim="δ of k releases is never below that of exact fractions",
+    test="tests/test_privacy_losses.py::test_delta_of_several_tables_is_never_below_exact_fractions",
+)
+def one_release_less(original):
+    return lambda values, k: original(values, k - 1)
 
 
 @mutant(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
@@ -81,11 +80,3 @@ def test_bad_input_ends_in_a_sentence(cli, words, message):
     code, _, err = cli("noise", *words)
     assert code == 2
     assert message in err
-
-
-def test_a_missing_library_ends_in_a_sentence(cli, monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    code, _, err = cli(*ASK, "--releases", "10")
-    assert code == 2
-    assert "pip install 'epsworth[accounting]'" in err

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from epsworth import noise
+from epsworth.composition import sampled
 from epsworth.noise import allowed
-from epsworth.noise.composition import sampled_profile
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.local import _matrix, channel_loss
 from epsworth.noise.mechanism import Boosted
@@ -264,7 +264,7 @@ def test_what_is_composed_is_never_below_the_profile(draws):
         for _ in range(draws // 10):
             scale, points, step = float(10 ** rng.uniform(-0.5, 1)), 20, float(10 ** rng.uniform(-2, -0.5))
             found = Boosted("laplace", scale, 1.0, Absolute(1.0), 1.0)
-            deltas = sampled_profile(found, step, points)
+            deltas = sampled(found.profile, step, points)
             assert (np.diff(deltas) <= 0).all()
             for i, value in zip(range(-points, points + 1), deltas, strict=True):
                 epsilon, d = of(i * step), 1 / of(scale)

@@ -1,7 +1,6 @@
-"""Epsilon of several releases: connect-the-dots on the exact profile, convolved by the dp-accounting library.
+"""Epsilon and delta of several releases: the exact profile's connected dots, convolved (`epsworth.composition`).
 
-The profile sampled at i h is itself the profile of a dominating pair (Doroshenko et al. 2022), so what is composed
-bounds the truth at every grid size.  Binning the *outputs* would not: that is post-processing and lowers delta.
+Binning the *outputs* would be no bound: that is post-processing, which lowers delta.
 """
 
 from __future__ import annotations
@@ -9,28 +8,20 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
-from epsworth.arrays import Floats
-from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.composition import Losses, finest
+from epsworth.noise.mechanism import Boosted, NoiseMechanism
 from epsworth.noise.profiles import smallest_epsilon
 from epsworth.noise.regions import Absolute
 from epsworth.rounding import up
 
-POINTS, LEAST_POINTS = 4000, 200  # grid points on either side of zero
-ROOM = 4_000_000  # of them, over all releases: composing takes some 40 bytes for each
+POINTS = 4000  # grid points on either side of zero
 BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
-MISSING = (
-    "composing several releases needs dp-accounting; install it with: pip install 'epsworth[accounting]' "
-    "(one release works without it)"
-)
 
 
 def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, points: int = POINTS) -> float:
     """Return an epsilon kept by ``releases`` independent releases together, with this delta in all.
 
-    Never below the truth; infinite where no epsilon is kept.  Gaussian noise without a boost is exact.  `TooLarge` for
-    other noise and more releases than memory allows a grid for.
+    Never below the truth; infinite where no epsilon is kept.  Gaussian noise without a boost is exact.
     """
     if releases == 1:
         return noise.epsilon(delta)
@@ -45,9 +36,7 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
         return pure
     if reach == 0:
         return 0.0
-    points = _points(releases, points)
-    from_dots = _connect(noise, reach / points, points).self_compose(releases).get_epsilon_for_delta(delta)
-    return min(float(from_dots), pure)
+    return min(Losses.of(noise.profile, reach, finest(releases, points)).epsilon(delta, releases), pure)
 
 
 def composed_delta(noise: NoiseMechanism, epsilon: float, releases: int, *, beyond: float = 1e-12) -> float:
@@ -58,18 +47,7 @@ def composed_delta(noise: NoiseMechanism, epsilon: float, releases: int, *, beyo
     reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
     if not math.isfinite(reach):
         raise ValueError(f"the loss exceeds every bound with more than {beyond:g}; take a larger one")
-    points = _points(releases)
-    return float(_connect(noise, reach / points, points).self_compose(releases).get_delta_for_epsilon(epsilon))
-
-
-def _points(releases: int, wanted: int = POINTS) -> int:
-    """Return how fine the grid may be; every one gives a bound."""
-    found = min(wanted, ROOM // releases)
-    if found < LEAST_POINTS:
-        raise TooLarge(
-            f"composing more than {ROOM // LEAST_POINTS:,} releases of it takes more memory than 1 GB; ask about fewer"
-        )
-    return found
+    return Losses.of(noise.profile, reach, finest(releases, POINTS)).delta(epsilon, releases)
 
 
 def _reach(noise: NoiseMechanism, delta: float) -> float:
@@ -79,25 +57,3 @@ def _reach(noise: NoiseMechanism, delta: float) -> float:
         if math.isfinite(reach):
             return reach
     return math.inf
-
-
-def _connect(noise: NoiseMechanism, step: float, points: int):  # type: ignore[no-untyped-def]
-    try:
-        from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-    except ImportError:
-        raise ImportError(MISSING) from None
-    deltas = sampled_profile(noise, step, points)
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, np.arange(-points, points + 1), deltas)
-    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-
-
-def sampled_profile(noise: NoiseMechanism, step: float, points: int) -> Floats:
-    """Return delta at -points .. points steps of epsilon: falling, and never below the truth.
-
-    delta(-e) = 1 - e^-e + e^-e delta(e).  Two exponentials at eight roundings, and three of products and sums.
-    """
-    grid = np.arange(points + 1) * step
-    above = np.maximum.accumulate(noise.profile(grid)[::-1])[::-1]  # rounding must not make deltas rise
-    below = up(-np.expm1(-grid[:0:-1]) + np.exp(-grid[:0:-1]) * above[:0:-1], ulps=20)
-    deltas = np.minimum(np.concatenate([np.maximum(below, above[0]), above]), 1.0)
-    return np.asarray(np.maximum.accumulate(deltas[::-1])[::-1])

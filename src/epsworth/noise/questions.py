@@ -257,8 +257,6 @@ def most_releases(
 ) -> int:  # fmt: skip
     """Return how many releases, each within theta with this confidence, this epsilon affords; 0 if none.
 
-    More than one release needs the extra ``accounting``.
-
     Parameters
     ----------
     epsilon, delta : float
@@ -274,8 +272,6 @@ def most_releases(
     ------
     ValueError
         For numbers out of their ranges and an unknown mechanism.
-    ImportError
-        Where two releases are looked at without the extra.
 
     Examples
     --------

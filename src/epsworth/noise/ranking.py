@@ -211,7 +211,7 @@ def cheapest(
     delta : float
         In [0, 1), for all releases together.
     releases : int
-        How many answers are released, each under the constraint; more than one needs the extra ``accounting``.
+        How many answers are released, each under the constraint.
     region : {"absolute", "relative", "fixed"}
         What theta means.
     offset, answers : optional
