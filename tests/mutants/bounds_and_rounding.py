@@ -75,7 +75,7 @@ def spending_compared_in_doubles_with_room(original):
 
 @mutant(
     "epsworth.bounds.looks",
-    claim="the misses of all looks sum to the miss, so stopping early costs nothing",
+    claim="the misses of all looks sum to the miss, so whoever stops when it looks best is wrong no more often",
     test=f"{BOUNDS}::test_looks_spend_all_and_no_more[0.02]",
 )
 def each_look_spends_all(original):

@@ -64,7 +64,7 @@ def bounds_of_boxes_beyond_their_flips(original):
 
 @mutant(
     "epsworth.utility.choice.Scanned.deltas",
-    claim="no recommendation exceeds the largest δ accepted, at any ε",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_delta_is_honoured_at_every_epsilon",
 )
 def delta_of_the_first_epsilon(original):
@@ -77,7 +77,7 @@ def delta_of_the_first_epsilon(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, accepted",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_how_sure_an_attacker_may_get_is_another_way_to_say_it[0.98-2]",
 )
 def certainties_are_not_compared(original):
@@ -86,7 +86,7 @@ def certainties_are_not_compared(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, accepted",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_a_yes_has_two_sides",
 )
 def any_epsilon_is_accepted(original):

@@ -142,7 +142,7 @@ def layers_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.classifiers.reading.answers_as_read",
-    claim="no engine relies on a reading that the model's labels contradict",
+    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
     test="tests/classifiers/test_library_classes.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
 )
 def readings_that_are_right_somewhere(original):
@@ -151,7 +151,7 @@ def readings_that_are_right_somewhere(original):
 
 @mutant(
     "epsworth.classifiers.reading.LEAST_CLEAR",
-    claim="a reading is not believed where too few labels could be compared",
+    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
     test="tests/utility/test_gaps.py::test_a_check_that_compared_nothing_has_not_passed",
 )
 def checks_that_compared_nothing_pass(original):
@@ -199,7 +199,7 @@ def tables_leave_nothing_to_sampling(original):
 
 @mutant(
     "epsworth.utility.engines.sampled.Tally.look",
-    claim="whoever stops when it looks best is wrong no more often",
+    claim="the misses of all looks sum to the miss, so whoever stops when it looks best is wrong no more often",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
 def each_look_may_miss_a_fifth(original):
