@@ -65,8 +65,8 @@ def figure_6(setting: Setting) -> Outcome:
             (f"{name}: PM is best ({where or 'at every epsilon'})", always),
             (f"{name}: exponential above Laplace", bool((exponential > laplace).all())),
             (f"{name}: utility grows with epsilon", bool((np.diff(lower[rows]) > -1e-3).all())),
-            (f"{name}: the printed box keeps the label on our fit, too", bool((claimed[rows] <= upper[rows]).all())),
-            (f"{name}: in that box exponential above unclipped Laplace (not at {', '.join(late) or 'any'})", not late),
+            (f"{name}: the printed box keeps our label, too", bool((claimed[rows] <= upper[rows]).all())),
+            (f"{name}: there exponential above unclipped Laplace (not at {', '.join(late) or 'any'})", not late),
         ]
         numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST)}")
         printed = tuple(curve("" if i else "mass of the printed box", EPSILONS, claimed[row], "paper")
@@ -136,7 +136,7 @@ def figure_10(setting: Setting) -> Outcome:
         panels.append(Panel(name, "age", "bmi", plane=labels.astype(float), equal=True))
     return Outcome(
         judged(changes["RF"] > 2 * changes["LR"]),
-        f"steps of a 101 x 101 grid at which the label changes: {changes['LR']} for LR, {changes['RF']} for RF",
+        f"changes of the label on a 101 x 101 grid: {changes['LR']} for LR, {changes['RF']} for RF",
         "counted on the plane through record 4",
         panels=tuple(panels),
     )
@@ -158,7 +158,7 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
         ("on average exponential above Laplace", bool((exponential > laplace).all())),
     ]
     ours = (
-        f"{len(rows)} held-out records, epsilon 4, 8; average: {numbers_of(average, study.mechanisms, names)}; "
+        f"{len(rows)} records, epsilon 4, 8; average: {numbers_of(average, study.mechanisms, names)}; "
         f"worst: {numbers_of(worst.lower, study.mechanisms, names)}"
     )
     panels = [
@@ -173,8 +173,8 @@ ITEMS = (
     Item(
         "ldp-utility/fig-6",
         "Figure 6, section 7.2.1",
-        "Record 4 of the stroke table, both classifiers: PM is best at epsilon 1 to 8, then exponential, then Laplace; "
-        "the mass of the box bounds the empirical utility from below.",
+        "Stroke, record 4, both classifiers: PM is best, then exponential, then Laplace; the box bounds the utility "
+        "from below.",
         figure_6,
         quick=True,
         needs=_STROKE,
@@ -182,7 +182,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-7",
         "Figure 7, section 7.2.2",
-        "A bank customer of 22 under (epsilon, .1): PM is best, exponential close for LR, Gaussian behind all others.",
+        "A bank customer of 22 under (epsilon, .1): PM is best, Gaussian behind all others.",
         figure_7,
         quick=False,
         needs=_BANK,
@@ -190,7 +190,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-9",
         "Figure 9, appendix C.4.1",
-        "Record 0 of the stroke table: k-RR is ahead of the square wave once epsilon exceeds 6, for both classifiers.",
+        "Stroke, record 0: k-RR is ahead of the square wave above epsilon 6, for both classifiers.",
         figure_9,
         quick=True,
         needs=_STROKE,
@@ -198,7 +198,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-10",
         "Figure 10, appendix C.4.3",
-        "Over age and bmi the forest's boundary is much more ragged than the regression's.",
+        "The forest's boundary is much more ragged than the regression's.",
         figure_10,
         quick=True,
         needs=_STROKE,
@@ -206,7 +206,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-11",
         "Figure 11, appendix C.4.4",
-        "Stroke, logistic regression: on average and in the worst case PM is best, then exponential, then Laplace.",
+        "Stroke, LR: on average and in the worst case PM is best, then exponential, then Laplace.",
         lambda setting: _over_dataset(setting, STROKE, "LR"),
         quick=True,
         needs=_STROKE,
@@ -214,14 +214,14 @@ ITEMS = (
     Item(
         "ldp-utility/fig-12",
         "Figure 12, appendix C.4.4",
-        "Stroke, forest: the same order; its worst case is far below the regression's.",
+        "Stroke, forest: the same order; a far lower worst case.",
         lambda setting: _over_dataset(setting, STROKE, "RF"),
         needs=_STROKE,
     ),
     Item(
         "ldp-utility/fig-13",
         "Figure 13, appendix C.5.2",
-        "Bank, logistic regression: PM, then exponential, Laplace and Gaussian, on average and in the worst case.",
+        "Bank, LR: PM, exponential, Laplace, Gaussian, on average and in the worst case.",
         lambda setting: _over_dataset(setting, BANK, "LR"),
         needs=_BANK,
     ),

@@ -98,7 +98,7 @@ def proposition_4(setting: Setting) -> Outcome:
         judged(bool(named and named[0] >= deltas.max() * (1 - 1e-9))),
         f"offset 2, theta .5, beta .1, epsilon 1: delta {float(deltas.max()):.3f} between answers {firsts[at]:g} and "
         f"{seconds[at]:g}, {named[0] if named else math.nan:.3f} between 0 and 1, published {claimed:.3f}",
-        "the pair (0, sensitivity) is usually not the worst one, nor does its own loss keep to the claim",
+        "the pair is usually not the worst, nor does its own loss keep to the claim",
     )
 
 
@@ -140,7 +140,7 @@ def proposition_6(setting: Setting) -> Outcome:
     return Outcome(
         judged(right and math.isclose(plus, minus, rel_tol=1e-6), corrected=right),
         f"theta 5, beta .1: shift {terms.shift:g}, step ln B = {terms.step:.3f}, p+ {plus:.4f}, p- {minus:.4f}",
-        "p+ and p- are not identical: p+ is a boosted strip inside, p- an unboosted one outside",
+        "p+ is a boosted strip inside, p- an unboosted one outside",
     )
 
 
@@ -178,8 +178,7 @@ def algorithm_2(setting: Setting) -> Outcome:
         judged(minima == 1),
         f"theta {theta}, beta {failure:g}, delta {delta:g}: {minima} minima, {values[0]:.3f} at the plain kernel and "
         f"{best.epsilon(delta):.3f} inside, {values.max():.3f} between or beyond",
-        "a ternary search needs one; rare (2 of 400 random cases), and the published objective is not the true one "
-        "(privacy-boosting/remark-4)",
+        "rare (2 of 400 random cases), and the objective is not the true one (privacy-boosting/remark-4)",
     )
 
 
@@ -226,7 +225,7 @@ def remark_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(two - 2 * single) < 0.05 * single),
         f"order 2: one release {single:.4f} ({again:.4f}), two {two:.4f} by draws",
-        "adding is right; what is added in the paper (privacy-boosting/proposition-2) is too small",
+        "what is added (privacy-boosting/proposition-2) is too small",
     )
 
 
@@ -325,6 +324,6 @@ ITEMS = (
         "privacy-boosting/remark-1",
         "Remark 1, section 3.3",
         "The order in which the time of the accounting grows with T.",
-        reason="our copy of the text has lost the order; repeated convolution takes T^2",
+        reason="our copy has lost the order; repeated convolution takes T^2",
     ),
 )
