@@ -231,7 +231,7 @@ ITEMS = (
     Item(
         "ldp-utility/section-3.1",
         "Section 3.1",
-        "That probability is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
+        "The probability of figure 2 is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
         section_3_1,
         quick=True,
     ),

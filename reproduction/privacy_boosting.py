@@ -256,13 +256,13 @@ _ROWS = (
     (
         "proposition-1",
         "Proposition 1, section 3.2",
-        "Its delta is the same mixture of the kernel's delta.",
+        "The delta of boosted noise is the same mixture of the kernel's.",
         proposition_1,
     ),
     (
         "proposition-2",
         "Proposition 2, section 3.2",
-        "Its Renyi divergence is the kernel's plus a shift and a term of the boost.",
+        "Boosted noise's Renyi divergence is the kernel's plus a shift and a term of the boost.",
         proposition_2,
     ),
     ("proposition-3", "Proposition 3, section 3.3", "The delta of T releases follows from Theorem 2.", theorem_2),
