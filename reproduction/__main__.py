@@ -13,6 +13,7 @@ from pathlib import Path
 from epsworth.files import replacing
 from reproduction import PAPERS, Item, Outcome, Setting, Verdict, named, outcome_of
 from reproduction.data import sources
+from reproduction.items import NOTES
 from reproduction.pages import PAGE, PICTURES, as_json, as_markdown, counted, pictures
 
 NUMBERS = "reproduction.json"
@@ -79,9 +80,10 @@ def compute(chosen: list[Item], setting: Setting) -> dict[str, Outcome]:
         print(f"{item.id:36s} {outcome.verdict!s:24s} {outcome.seconds:7.1f} s", flush=True)
         if len(chosen) == 1:
             print(f"{item.what} of {PAPERS[item.paper]}")
-            for name, told in (("the paper", item.statement), ("ours", outcome.ours), ("because", outcome.why)):
-                if told:
-                    print(f"{name}: {told}")
+            told = {"the paper": item.statement, "ours": outcome.ours, "because": outcome.why}
+            for name, words in (told | {"note": NOTES.get(item.paper)}).items():
+                if words:
+                    print(f"{name}: {words}")
     print(f"{counted(outcomes)}.")
     return outcomes
 

@@ -28,8 +28,7 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(count <= 2 ** (d + 1) for d, count in most.items())),
         f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3: 2^(d + 1), as in the scale",
-        "alpha is met exactly; on an infinite lattice no message can be sent, and in floating point |x - x_j| < h may "
-        "count a third cell",
+        "on an infinite lattice no message can be sent; in floating point |x - x_j| < h may count a third cell",
     )
 
 
@@ -92,7 +91,7 @@ def theorem_2(setting: Setting) -> Outcome:
         judged(falls and broken[-1] < broken[0] / 2, corrected=falls),
         f"alpha 1, one dimension, n = 1e4, 1e7, 1e10: {risks[0]:.4f}, {risks[3]:.4f}, {risks[6]:.6f}; with alpha = n, "
         f"h = 1/n, n = 1e3, 1e4, 1e5: {', '.join(f'{value:.3f}' for value in broken)}",
-        "alpha must stay bounded: with alpha = n the stated condition holds, and the excess risk does not fall",
+        "alpha must stay bounded",
         panels=(
             curves("alpha = 1, h = n^(-1/4)", ("users n", users), "excess risk", {"one dimension": risks}, logs="xy"),
             curves("alpha = n, h = 1/n", ("users n", few), "excess risk", {"one dimension": broken}, logs="xy"),
@@ -154,7 +153,7 @@ def slide_19(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(kept.values()), corrected=kept[1.0] and kept[4.0]),
         "; ".join(shown),
-        "it counts the noise and forgets that users are a sample; it is right for alpha up to 2^(d + 1), here 4",
+        "it forgets that users are a sample; right for alpha up to 2^(d + 1), here 4",
     )
 
 
@@ -165,7 +164,7 @@ def theorem_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(slope - theory) < 0.06),
         f"slope {slope:.3f} over n = 1e6 to 1e10, theory {theory:.3f}",
-        "the upper bound's rate is reached; that nobody does better is not tested",
+        "that nobody does better is not tested",
         panels=(
             curves(
                 "alpha = 1, one dimension", ("users n", users), "excess risk", {"ours": risks}, logs="xy",
@@ -208,7 +207,7 @@ def figure_2(setting: Setting) -> Outcome:
         judged(slides[-1] > slides[0] + 0.1 and slides[-1] < 0.915 and slides[3] > slides[1]),
         f"two moons, 1e5 users, alpha .5, 1, 2, 4, 8: {', '.join(f'{value:.3f}' for value in slides)}; by our own "
         f"{', '.join(f'{value:.3f}' for value in ours)}; without privacy .914",
-        "the slides' figure holds no numbers; its shape, rising and then levelling off, is compared",
+        "the figure holds no numbers; its shape is compared",
         panels=(
             curves(
                 "accuracy", ("alpha", alphas), "accuracy", {"the slides' mechanism": slides, "our own": ours}, logs="x",
@@ -278,7 +277,7 @@ ITEMS = (
         "ldp-classification/fig-1",
         "Figure, slide 29",
         "Artificial data of scikit-learn.",
-        reason="a scatter plot; neither the generator's name nor its settings are told",
+        reason="neither the generator nor its settings are told",
     ),
     Item(
         "ldp-classification/fig-2",
@@ -291,12 +290,12 @@ ITEMS = (
         "ldp-classification/theorem-4",
         "Theorem 4, appendix",
         "Lebesgue's decomposition of a measure.",
-        reason="a textbook theorem, quoted for a proof; it holds no number",
+        reason="a textbook theorem",
     ),
     Item(
         "ldp-classification/theorem-5",
         "Theorem 5, appendix",
         "Lebesgue's differentiation theorem.",
-        reason="a textbook theorem, quoted for a proof; it holds no number",
+        reason="a textbook theorem",
     ),
 )

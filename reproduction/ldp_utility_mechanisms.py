@@ -38,7 +38,7 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(np.allclose(shares, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
         f"{shares[9]:.3f}, {shares[49]:.3f}, {shares[99]:.3f} at epsilon 1, 5, 10",
-        "the curve; two values read off it are wrong, see ldp-utility/section-3.1",
+        "two values read off it are wrong, see ldp-utility/section-3.1",
         panels=(
             curves("x = .5 in [.2, .8]", ("epsilon", epsilons), "probability", {"Laplace": shares}, besides=(told,)),
         ),
@@ -65,8 +65,8 @@ def section_4_1_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(share, 2) == 0.86, corrected=abs(share - 0.86) < 0.01),
         f"{share:.4f}; at x = .1, theta = .15 {true:.4f}, by the formula {printed:.4f}",
-        f"it rounds to .85; the case named for it would give {case:.2f}; the formula's second case holds only where "
-        "the window lies in the ball and the ball in [0, 1], and over-claims elsewhere",
+        f"it rounds to .85, the case named for it gives {case:.2f}; the other over-claims "
+        "where window or ball stick out",
     )
 
 
@@ -77,8 +77,8 @@ def section_4_1_2(setting: Setting) -> Outcome:
     counted = _mass("krr:k=101", 2.0, 0.2, 0.8)
     return Outcome(
         judged(round(printed, 2) == 0.63, corrected=round(counted, 2) == 0.63),
-        f"{counted:.4f} with the grid 0, .01, ..., 1; the printed formula gives {printed:.4f}",
-        "the grid has one point more than the formula counts; the printed .63 is the correct count",
+        f"{counted:.4f}; the printed formula gives {printed:.4f}",
+        "the grid has one point more than the formula counts",
     )
 
 
@@ -101,8 +101,8 @@ def section_4_3(setting: Setting) -> Outcome:
     at = _mass("pm", 1.8, 0.2, 0.8)
     return Outcome(
         judged(at * FACTOR >= 0.8, corrected=at >= 0.8),
-        f"epsilon {bare:.4f} for the concentration alone, {whole:.4f} with the paper's factor {FACTOR:.4f}",
-        f"at 1.8 the guarantee is {at * FACTOR:.4f} with the factor and {at:.4f} without it: 1.8 fits neither",
+        f"epsilon {bare:.4f} by concentration alone, {whole:.4f} with the paper's factor {FACTOR:.4f}",
+        f"at 1.8 it is {at * FACTOR:.4f} with the factor, {at:.4f} without",
     )
 
 
@@ -123,7 +123,7 @@ def figure_4(setting: Setting) -> Outcome:
     shares = {e: sum(name == "pm" for name in row) / len(row) for e, row in best.items()}
     return Outcome(
         judged(everywhere, corrected=not others),
-        "PM is best at " + ", ".join(f"{share:.0%} of the thetas at epsilon {e:g}" for e, share in shares.items()),
+        "PM is best at " + ", ".join(f"{share:.0%}" for share in shares.values()) + " of the thetas",
         f"at epsilon 2 the square wave stays ahead up to theta {crossing:.3f}, not .1"
         + (f"; from .15 on also best somewhere: {', '.join(sorted(others))}" if others else ""),
         panels=tuple(panels),
@@ -145,8 +145,7 @@ def takeaway(setting: Setting) -> Outcome:
     return Outcome(
         judged(best == "pm" and at_small == "sw", corrected=at_small == "sw"),
         "x = 0, box [0, .7], epsilon 8, chance of leaving: " + ", ".join(f"{w} {v:.4f}" for w, v in fails.items()),
-        f"at epsilon 2, theta .1 {at_small} is best, as stated; but PM is not best for all larger epsilon and theta: "
-        f"here it is {best}",
+        f"{at_small} is best as stated, but PM is not for all larger epsilon and theta: here {best}",
     )
 
 
@@ -172,7 +171,7 @@ def _piecewise(words: str, shape) -> Outcome:  # type: ignore[no-untyped-def]
         worst = max(worst, abs(float(law.mass(0.5 - half, 0.5 + half)) - 2 * half * dense))
     return Outcome(
         judged(total < 1e-9 and worst < 1e-9),
-        f"total mass 1 within {total:.0e}, mass of the window as ours within {worst:.0e}, epsilon .5 to 8",
+        f"total mass 1 within {total:.0e}, the window as ours within {worst:.0e}",
     )
 
 
@@ -189,8 +188,7 @@ def definition_13(setting: Setting) -> Outcome:
     return Outcome(
         judged(share(1) > 0.61, corrected=math.isclose(share(-1), ours, rel_tol=1e-9)),
         f"{ours:.4f} within .3 of .5 at epsilon 2; as printed {share(1):.4f}",
-        f"the exponent lacks its minus sign: as printed, far values are likelier than near ones (uniform "
-        f"{inside.mean():.4f}); with it the loss is at most half of epsilon",
+        "the exponent lacks its minus sign; with it the loss is at most half of epsilon",
     )
 
 
@@ -218,7 +216,7 @@ def appendix_c_4_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(low - true) < 1e-9, corrected=shown < 1e-9),
         f"within {shown:.0e} for epsilon 1 to 8; at .5 {true:.5f}, by the formula {low:.5f}",
-        f"it holds from epsilon {edge:.4f} on, where the window about .79 lies in [0, 1]",
+        f"it holds from epsilon {edge:.4f} on, where the window is in [0, 1]",
     )
 
 
@@ -233,21 +231,21 @@ ITEMS = (
     Item(
         "ldp-utility/section-3.1",
         "Section 3.1",
-        "That probability is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
+        "The probability of figure 2 is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
         section_3_1,
         quick=True,
     ),
     Item(
         "ldp-utility/section-4.1.1",
         "Section 4.1.1",
-        "The piecewise mechanism at epsilon 2 stays within .3 with probability .86, by a formula of two cases.",
+        "PM at epsilon 2 stays within .3 with probability .86, by a formula of two cases.",
         section_4_1_1,
         quick=True,
     ),
     Item(
         "ldp-utility/section-4.1.2",
         "Section 4.1.2",
-        "k-ary response on 100 values at epsilon 2 stays within .3 with probability .63, by a closed form.",
+        "k-RR on 100 values at epsilon 2 stays within .3 with probability .63.",
         section_4_1_2,
         quick=True,
     ),
@@ -261,42 +259,42 @@ ITEMS = (
     Item(
         "ldp-utility/section-4.3",
         "Section 4.3",
-        "Robust within .3, a classifier keeps its label with .8 under the piecewise mechanism at epsilon 1.8.",
+        "Robust within .3, a label stays with .8 under PM at epsilon 1.8.",
         section_4_3,
         quick=True,
     ),
     Item(
         "ldp-utility/fig-4",
         "Figure 4, section 4.2",
-        "Shares against theta .1 to .5 at epsilon 2, 4, 6: from theta .1 on the piecewise mechanism is best.",
+        "At epsilon 2, 4, 6 PM is best from theta .1 on.",
         figure_4,
         quick=True,
     ),
     Item(
         "ldp-utility/example-2",
         "Example 2, section 4.3",
-        "No mechanism is best throughout: the square wave at epsilon 2 up to theta .1, the piecewise one above.",
+        "At epsilon 2 the square wave is best up to theta .1, PM above.",
         takeaway,
         quick=True,
     ),
     Item(
         "ldp-utility/definition-11",
         "Definition 11, appendix C.2.1",
-        "The piecewise mechanism on [0, 1]: density exp(epsilon/2) in a window of half-width C.",
+        "The piecewise mechanism: density exp(epsilon/2) in a window.",
         definition_11,
         quick=True,
     ),
     Item(
         "ldp-utility/definition-12",
         "Definition 12, appendix C.2.1",
-        "The square wave mechanism on [0, 1]: its density and its window.",
+        "The square wave: its density and its window.",
         definition_12,
         quick=True,
     ),
     Item(
         "ldp-utility/definition-13",
         "Definition 13, appendix C.2.2",
-        "The exponential mechanism: probabilities proportional to exp(epsilon d / 2) at distance d.",
+        "The exponential mechanism: exp(epsilon d / 2) at distance d.",
         definition_13,
         quick=True,
     ),
@@ -310,7 +308,7 @@ ITEMS = (
     Item(
         "ldp-utility/section-c.4.2",
         "Appendix C.4.2",
-        "A closed form of the piecewise mechanism's distribution function at .63 for age 79.",
+        "A closed form of PM's distribution function at .63 for age 79.",
         appendix_c_4_2,
         quick=True,
     ),

@@ -63,8 +63,8 @@ def example_1(setting: Setting) -> Outcome:
     found = [network_radius.upper, quadratic_radius.upper]
     return Outcome(
         judged(abs(n / 1e4 - 1.8) < 0.05 and any(abs(value - 0.2) < 0.005 for value in found)),
-        f"n = {n:,}; radius {found[0]:.4f} of the network of Example 5, {found[1]:.4f} of the QDA of Example 4",
-        "the number of samples holds; neither printed classifier has the radius .20: the figure shows another model",
+        f"n = {n:,}; radius {found[0]:.4f} (Example 5), {found[1]:.4f} (Example 4)",
+        "the number of samples holds; the radius is that of another model",
         panels=tuple(
             _plane(title, model, (_square("radius .20, printed", 0.2), _square(f"radius {size:.3f}, ours", size)))
             for title, model, size in zip(
@@ -88,9 +88,8 @@ def example_3(setting: Setting) -> Outcome:
     inside = [math.hypot(1 + box[0][1], 1 + box[1][1]) < 2 * math.sqrt(math.log(2) + 1) for box in BOXES]
     return Outcome(
         judged(all(kept) and all(inside) and grown <= 0.71, corrected=all(kept) and all(inside)),
-        f"both boxes keep the label of both classifiers ({sum(kept)} of {len(kept)}); the square grows to "
-        f"[0, {grown:.3f}] for the QDA",
-        "the boxes are robust, but [0, .7] x [0, .7] is not maximal and .20 is not the radius",
+        f"both boxes keep both labels ({sum(kept)} of {len(kept)}); the square grows to [0, {grown:.3f}]",
+        "robust, but not maximal, and .20 is not the radius",
         panels=tuple(_plane(title, model, shown) for title, model in (("network", network()), ("QDA", quadratic()))),
     )
 
@@ -102,8 +101,8 @@ def example_4(setting: Setting) -> Outcome:
     agree = math.isclose(euclidean.upper, printed, rel_tol=1e-4)
     return Outcome(
         judged(agree and maximum.upper >= printed / math.sqrt(2) * (1 - 1e-5)),
-        f"l2 radius {euclidean.upper:.5f} at (.5, .5), formula {printed:.5f}; l-infinity {maximum.upper:.5f}, the "
-        f"footnote's bound {printed / math.sqrt(2):.5f}",
+        f"l2 {euclidean.upper:.5f}, formula {printed:.5f}; l-infinity {maximum.upper:.5f}, "
+        f"bound {printed / math.sqrt(2):.5f}",
     )
 
 
@@ -117,7 +116,7 @@ def example_5(setting: Setting) -> Outcome:
         judged(label == 1),
         f"scores {scores[0]:.3f} and {scores[1]:.3f}: class {label}; l-infinity radius {found.upper:.4f}"
         + ("" if label == agrees else f" ({agrees} as a fitted network)"),
-        "with the printed weights (.5, .5) is of class 2; the label is steady in the box of .1 all the same",
+        "with the printed weights (.5, .5) is of class 2",
     )
 
 
@@ -146,8 +145,8 @@ def table_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(ratio > 300),
         "ms, theory / 2000 draws: " + ", ".join(f"{w} {theory[w]:.2f} / {empirical[w]:.2f}" for w in theory),
-        f"drawn as arrays, the exponential mechanism costs {ratio:.0f} times the formula, not 915 times; "
-        "the paper's times leave out the search for the box, 1.2 to 2.7 million queries per record",
+        f"drawn as arrays, exponential costs {ratio:.0f} times the formula, not 915; the paper leaves out the box's "
+        "search, 1.2 to 2.7 million queries per record",
     )
 
 
@@ -155,43 +154,42 @@ ITEMS = (
     Item(
         "ldp-utility/example-1",
         "Example 1, section 4.2.2",
-        "tau = .02 and omega = .05 ask for 1.8e4 samples; the radius of the network at (.5, .5) is .20.",
+        "tau = .02 and omega = .05 ask for 1.8e4 samples; the radius is .20.",
         example_1,
         quick=True,
     ),
     Item(
         "ldp-utility/fig-3",
         "Figure 3, section 4.2",
-        "The box of radius .20 just touches the decision boundary of the classifier of Examples 4 and 5.",
+        "A box of radius .20 just touches the boundary of Examples 4 and 5.",
         example_1,
         quick=True,
     ),
     Item(
         "ldp-utility/example-3",
         "Example 3, section 5.1",
-        "[0, .55] x [0, .8] and [0, .7] x [0, .7] are robust; the procedure ends with the second, a maximal one.",
+        "[0, .55] x [0, .8] and [0, .7] x [0, .7] are robust, the second maximal.",
         example_3,
         quick=True,
     ),
     Item(
         "ldp-utility/fig-5",
         "Figure 5, section 5.1",
-        "The two boxes of Example 3, and the square of radius .2 inside the decision boundary.",
+        "The boxes of Example 3, and the square of radius .2, keep the label.",
         example_3,
         quick=True,
     ),
     Item(
         "ldp-utility/example-4",
         "Example 4, appendix C.1.1",
-        "A quadratic classifier whose boundary is a circle: its l2 radius in closed form, l-infinity at least 1/sqrt 2 "
-        "of it.",
+        "A circle as boundary: l2 radius in closed form, l-infinity at least 1/sqrt 2 of it.",
         example_4,
         quick=True,
     ),
     Item(
         "ldp-utility/example-5",
         "Example 5, appendix C.1.2",
-        "A printed ReLU network equal to the classifier of Example 4, of class 1 at (.5, .5).",
+        "A ReLU network equal to Example 4, of class 1 at (.5, .5).",
         example_5,
         quick=True,
     ),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from epsworth import __version__
 from reproduction.catalogue import ITEMS
 from reproduction.data import SETS
-from reproduction.items import PAPERS, Outcome, Verdict
+from reproduction.items import CHECKED, NOTES, PAPERS, Outcome, Verdict
 from reproduction.pictures import drawn
 
 PAGE = "reproduction.md"
@@ -64,17 +64,20 @@ def pictures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
 def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     """Return a table per paper with its pictures, and the counts."""
     how = "briefly" if quick else "in full"
+    minutes = sum({outcome.ours: outcome.seconds for outcome in outcomes.values()}.values()) / 60
     lines = [
         "# The five papers, reproduced", "",
-        "Each figure, table, theorem and numbered statement of the five papers, in our words, beside what we compute.",
-        "A verdict other than \"holds\" gives its reason; \"not reproducible\" says what is lacking. Computed by",
-        "`python -m reproduction all -o FOLDER` in a checkout, which draws every figure; a few are shown here.", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
+        "Each figure, table, theorem and numbered statement of the five papers, in our words, beside what we compute.",
+        "Any verdict but \"holds\" has its reason. `python -m reproduction all -o FOLDER`, in a checkout, computes",
+        f"all of it in {minutes:.0f} minutes on two cores and draws every figure. `--list` tells where each stands",
+        "in its paper.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
         if own:
-            lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *_table(own), "", *_gallery(own)]
+            note = [NOTES[paper], ""] if paper in NOTES else []
+            lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *note, *_tables(own), *_gallery(own)]
     return "\n".join([*lines, *_data()]).rstrip() + "\n"
 
 
@@ -83,8 +86,8 @@ def _data() -> list[str]:
         "## Data",
         "",
         "Nothing of it is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER`",
-        "builds the inputs and compares what they hold with the SHA-256 that `python -m reproduction --sources` tells;",
-        "`--data FOLDER` or `EPSWORTH_DATA` names them.",
+        "builds the inputs and checks their SHA-256 (`python -m reproduction --sources` lists them);",
+        "`--data FOLDER` or `EPSWORTH_DATA` names the folder.",
         "",
         "| data set | from | licence | files | inputs |",
         "| --- | --- | --- | --- | --- |",
@@ -95,24 +98,31 @@ def _data() -> list[str]:
     return lines
 
 
-def _table(outcomes: Mapping[str, Outcome]) -> list[str]:
-    lines = [
-        "| item | where | the paper | ours | verdict | because | s |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for name, outcome in outcomes.items():
-        item = ITEMS[name]
-        cells = (
-            name, item.what, item.statement, outcome.ours, outcome.verdict.value, outcome.why,
-            f"{outcome.seconds:.1f}",
-        )  # fmt: skip
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return a table per verdict, what is wrong first; what two items share is told once."""
+    lines = []
+    for verdict in (Verdict.FAILS, Verdict.CORRECTED, Verdict.HOLDS, Verdict.NOT_REPRODUCIBLE, Verdict.NOT_RUN):
+        own = {name: outcome for name, outcome in outcomes.items() if outcome.verdict is verdict}
+        ours = ["ours"] * (verdict in CHECKED)
+        head = ["item", "the paper", *ours, "remark" if verdict is Verdict.HOLDS else "because"]
+        if own:
+            lines += [f"### {ITEMS[next(iter(own))].paper}: {verdict}", "", *map(_row, (head, ["---"] * len(head)))]
+        first: dict[tuple[str, str], str] = {}
+        for name, outcome in own.items():
+            same = first.setdefault((outcome.ours, outcome.why), name)
+            found = (outcome.ours, outcome.why) if same == name or not ours else (f"see {same}", "")
+            lines.append(_row([name, ITEMS[name].statement, *found[not ours :]]))
+        lines += [""] * bool(own)
     return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
         if outcome.panels and name in SHOWN:
-            lines += [f"![{name}: {ITEMS[name].statement}]({picture(name)})", ""]
+            lines += [f"![{name}: {ITEMS[name].what}, our numbers]({picture(name)})", ""]
     return lines

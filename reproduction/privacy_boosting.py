@@ -16,9 +16,7 @@ from epsworth.noise.tuning import best_boosted, plain, plain_scale
 from reproduction.inversion import delta_of_several
 from reproduction.items import Item, Outcome, Setting, judged
 
-# our copy of the text has lost its displayed formulas
-REBUILT = "by the formula as rebuilt from the paper's proofs"
-WHY = f"kernel loss and region are convolved as if independent; both are functions of the same output; {REBUILT}"
+WHY = "dependent events are taken for independent (see above)"
 
 
 def _boosted(where: Region, failure: float, ratio: float, size: float = 1.0) -> Boosted:
@@ -100,7 +98,7 @@ def proposition_4(setting: Setting) -> Outcome:
         judged(bool(named and named[0] >= deltas.max() * (1 - 1e-9))),
         f"offset 2, theta .5, beta .1, epsilon 1: delta {float(deltas.max()):.3f} between answers {firsts[at]:g} and "
         f"{seconds[at]:g}, {named[0] if named else math.nan:.3f} between 0 and 1, published {claimed:.3f}",
-        f"the pair (0, sensitivity) is usually not the worst one, nor does its own loss keep to the claim; {REBUILT}",
+        "the pair is usually not the worst, nor does its own loss keep to the claim",
     )
 
 
@@ -122,7 +120,7 @@ def proposition_5(setting: Setting) -> Outcome:
     return Outcome(
         judged(worst <= 1 + 1e-6),
         f"the published delta was never too small, and up to {loose:.0f} times too large",
-        f"seen on random noises, not proved; {REBUILT}",
+        "seen on random noises, not proved",
     )
 
 
@@ -142,7 +140,7 @@ def proposition_6(setting: Setting) -> Outcome:
     return Outcome(
         judged(right and math.isclose(plus, minus, rel_tol=1e-6), corrected=right),
         f"theta 5, beta .1: shift {terms.shift:g}, step ln B = {terms.step:.3f}, p+ {plus:.4f}, p- {minus:.4f}",
-        f"p+ and p- are not identical: p+ is a boosted strip inside, p- an unboosted one outside; {REBUILT}",
+        "p+ is a boosted strip inside, p- an unboosted one outside",
     )
 
 
@@ -162,7 +160,7 @@ def remark_4(setting: Setting) -> Outcome:
     return Outcome(
         judged(claimed >= true),
         f"theta 10, beta .001, delta 1e-5: claimed {claimed:.3f}, true {true:.3f}, the plain Gaussian {gaussian:.3f}",
-        f"the noise that Algorithm 2 chooses is worse than no boost at all; {REBUILT}",
+        "the noise that Algorithm 2 chooses is worse than no boost at all",
     )
 
 
@@ -180,8 +178,7 @@ def algorithm_2(setting: Setting) -> Outcome:
         judged(minima == 1),
         f"theta {theta}, beta {failure:g}, delta {delta:g}: {minima} minima, {values[0]:.3f} at the plain kernel and "
         f"{best.epsilon(delta):.3f} inside, {values.max():.3f} between or beyond",
-        "a ternary search needs one; rare (2 of 400 random cases), and the published objective is not the true one "
-        "(privacy-boosting/remark-4)",
+        "rare (2 of 400 random cases), and the objective is not the true one (privacy-boosting/remark-4)",
     )
 
 
@@ -228,7 +225,7 @@ def remark_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(two - 2 * single) < 0.05 * single),
         f"order 2: one release {single:.4f} ({again:.4f}), two {two:.4f} by draws",
-        "adding is right; what is added in the paper (privacy-boosting/proposition-2) is too small",
+        "what is added (privacy-boosting/proposition-2) is too small",
     )
 
 
@@ -259,13 +256,13 @@ _ROWS = (
     (
         "proposition-1",
         "Proposition 1, section 3.2",
-        "Its delta is the same mixture of the kernel's delta.",
+        "The delta of boosted noise is the same mixture of the kernel's.",
         proposition_1,
     ),
     (
         "proposition-2",
         "Proposition 2, section 3.2",
-        "Its Renyi divergence is the kernel's plus a shift and a term of the boost.",
+        "Boosted noise's Renyi divergence is the kernel's plus a shift and a term of the boost.",
         proposition_2,
     ),
     ("proposition-3", "Proposition 3, section 3.3", "The delta of T releases follows from Theorem 2.", theorem_2),
@@ -327,6 +324,6 @@ ITEMS = (
         "privacy-boosting/remark-1",
         "Remark 1, section 3.3",
         "The order in which the time of the accounting grows with T.",
-        reason="our copy of the text has lost the order; repeated convolution takes T^2",
+        reason="our copy has lost the order; repeated convolution takes T^2",
     ),
 )

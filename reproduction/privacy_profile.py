@@ -119,8 +119,7 @@ def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome
         judged(found[0] < 1.5 and found[-1] > 3),
         "spread of the clouds' means, in standard errors of one: "
         + ", ".join(f"{value:.1f} at epsilon {epsilon:g}" for value, epsilon in zip(found, budgets, strict=True)),
-        "indistinguishable by sight at 1; the best attack still gains at epsilons that look safe "
-        "(privacy-profile/fig-6)",
+        "the best attack still gains at epsilons that look safe (privacy-profile/fig-6)",
         panels=tuple(
             Panel(f"epsilon {epsilon:g}", "first weight", "second weight", (
                 _cloud("neighbours", np.concatenate(models[1:]), np.repeat(np.arange(len(models) - 1), DRAWS)),
@@ -166,7 +165,7 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(far < 0.02),
         f"worst-case point off by {far:.1%} of the distance at l2 = 1, {weak:.0%} at .01; Newton by {near:.0e}",
-        "accurate only while regularisation dwarfs the loss's curvature, where the model is nearly useless",
+        "accurate only under regularisation that makes the model nearly useless",
         panels=(strong, loose),
     )
 
@@ -179,7 +178,7 @@ def section_5_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(far < 2e-3),
         f"{far:.2%} at l2 = 1, {weak:.0%} at .01; Newton {near:.0e}",
-        "at l2 = 1, the paper's setting; not at weaker regularisation, where models are useful",
+        "not at weaker regularisation, where models are useful",
     )
 
 
@@ -207,7 +206,7 @@ def figure_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(inside.all() and np.allclose(printed, radii, rtol=1e-6))),
         f"{inside.mean():.0%} of {len(X):,} neighbours lie within, radii {radii.min():.1e} to {radii.max():.1e}",
-        "caption and text swap the panels; the bounds are to be intersected, not united, and the plane is not needed",
+        "caption and text swap the panels; the bounds are to be intersected",
         panels=tuple(panels),
     )
 
@@ -242,7 +241,7 @@ def figure_4(setting: Setting) -> Outcome:
         judged(falls and circle, corrected=grows and circle),
         f"centred: beta times the distance, up to {np.abs(at.losses).max():.3f} at epsilon 1; off-centre the "
         f"least, {np.abs(off.losses[least]):.1e}, lies on the circle about the model through the base",
-        "the loss grows with the distance from the centre; the text says that it decays",
+        "centred, the loss grows with the distance",
         panels=tuple(
             Panel(f"{title}: darker is less", "shift of the first weight", "of the second", (
                 _cloud("neighbours", found.deltas[::SHOWN_OF], np.abs(one.losses)[::SHOWN_OF]),
@@ -273,8 +272,7 @@ def figure_5(setting: Setting) -> Outcome:
         judged(flat and bool((high > low).all())),
         f"n |loss| / beta at ranks 1 to 100 %: {', '.join(f'{v:.3g}' for v in low)} at epsilon {budgets[0]:g}, "
         f"{', '.join(f'{v:.3g}' for v in high)} at {budgets[-1]:g}",
-        "the three regimes are as drawn; that all rows are protected in the low one is another matter "
-        "(privacy-profile/fig-6)",
+        "that all rows are protected in the low one is another matter (privacy-profile/fig-6)",
         panels=(
             curves(
                 "typical profiles", ("rank of the row (share)", np.geomspace(1e-3, 1, 40)), "n |loss| / beta",
@@ -298,7 +296,7 @@ def figure_6(setting: Setting) -> Outcome:
         judged(bool(advantage[0] < 0.1)),
         f"best attack on the most exposed row: advantage {advantage[0]:.2f} at the onset, {advantage[1]:.2f} at the "
         f"published line (u = 8), {advantage[2]:.3f} at epsilon 1",
-        "a plateau of loss / beta says that the loss is proportional to epsilon: less epsilon always protects more",
+        "on the plateau the loss is proportional to epsilon: less always protects more",
         panels=(
             curves(
                 "typical profiles at five ranks", ("beta", beta), "n |loss| / beta",
@@ -325,8 +323,7 @@ def figure_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(slope) < 0.1, corrected=exposed == 24_238),
         f"most exposed row {exposed + 1} (counted from 1); mean loss falls as u^{slope:.2f}, u = beta |distance|",
-        "one curve of u serves all rows, so the scaling with 1 / distance is right; there is no plateau: the mean loss "
-        "goes to zero",
+        "the scaling is right; there is no plateau: the mean loss goes to zero",
         panels=(curves("mean loss of three rows", ("beta", beta), "mean loss (nats)", means, logs="xy"),),
     )
 
@@ -350,7 +347,7 @@ ITEMS = tuple(
         (
             "fig-4",
             "Figure 4, section 5.3",
-            "A model at the centre: losses decay with the distance; off-centre: least where both are equally far.",
+            "Centred, losses decay with the distance; off-centre, least where both are equally far.",
             figure_4,
         ),
         (
@@ -368,7 +365,7 @@ ITEMS = tuple(
         (
             "fig-7",
             "Figure 7, section 5.4",
-            "Mean losses level off below the cut-off, which scales with 1 / distance; row 24239 is the most exposed.",
+            "Mean losses level off below a cut-off that scales with 1 / distance; row 24239 is the most exposed.",
             figure_7,
         ),
         ("fig-8", "Figure 8, appendix A", "Output perturbation looks as Figure 1 does.", figure_8),

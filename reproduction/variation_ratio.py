@@ -69,7 +69,7 @@ def claim_1(setting: Setting) -> Outcome:
         ours.append(min(law, delta_of_any(users, local, epsilon, 1e-9)))
     told = "; ".join(
         f"{users} users, {symbols} symbols, epsilon {local:g} at {epsilon:g}: {form:.6f} stated, {truth:.6f} exact, "
-        f"{bound:.6f} by our bound"
+        f"{bound:.6f} ours"
         for (users, symbols, local, epsilon), form, truth, bound in zip(CASES, merged, exact, ours, strict=True)
     )
     assert all(bound >= truth for bound, truth in zip(ours, exact, strict=True))
@@ -77,9 +77,7 @@ def claim_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(form >= truth for form, truth in zip(merged, exact, strict=True))),
         told,
-        f"up to {short:.1f} % below what a data set tells, probably as a silent target hides among all others' "
-        "left-overs, whose number gives it away; the form of the stronger clones, for any randomiser, holds "
-        "(formula computed anew)",
+        f"up to {short:.1f} % below what a data set tells; the stronger clones, for any randomiser, hold",
     )
 
 
@@ -87,7 +85,7 @@ ITEMS = (
     Item(
         "variation-ratio/claim-1",
         "The routine amplificationUB for k-ary randomised response, public code",
-        "The merged variation-ratio form bounds the divergence of shuffled k-ary randomised response from above.",
+        "The merged variation-ratio form bounds the divergence of shuffled k-RR from above.",
         claim_1,
         quick=True,
     ),

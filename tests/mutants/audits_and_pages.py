@@ -63,7 +63,7 @@ def repeats_are_never_seen(original):
 
 @mutant(
     "epsworth.policy.audit.cases.values_of",
-    claim="an audit finds a value that a door draws for in a way of its own",
+    claim="an audit finds a value that a door draws for in its own way",
     test=f"{AUDIT_DOORS}::test_a_value_that_a_door_draws_for_in_its_own_way_is_found",
 )
 def audits_of_usual_values(original):
@@ -134,7 +134,7 @@ def facts_with_more_digits(original):
 
 @mutant(
     "epsworth.report.text.observed",
-    claim="what an observer may know, from any prior, is never understated on a page",
+    claim="what an observer may know is never understated on a page",
     test="tests/report/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
 )
 def observers_without_delta(original):
@@ -156,7 +156,7 @@ def names_are_markup(original):
 
 @mutant(
     "epsworth.report.learned.kinds_of",
-    claim="a map of what was learnt fills those cells alone whose label is certified",
+    claim="a map of what was learnt fills certified cells alone",
     test="tests/report/test_learner_pages.py::test_what_is_not_certified_is_never_drawn_as_if_it_were",
 )
 def open_cells_are_filled(original):

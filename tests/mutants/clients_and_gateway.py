@@ -18,7 +18,7 @@ UPSTREAM = "tests/gateway/test_gateway_upstream.py"
 
 @mutant(
     "epsworth.client.kernels.TwoLevel.left",
-    claim="a device's client draws with the very integers and values of the library",
+    claim="a device's client draws with the integers and values of the library",
     test=f"{CLIENT}::test_every_mechanism_agrees_with_the_library_to_the_bit",
 )
 def sliding_windows_rounded_down(original):
@@ -83,7 +83,7 @@ def fingerprints_without_order(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="where a policy says what stands for a missing or undeclared value, no record is refused for its values",
+    claim="where a policy says what stands for a missing or undeclared value, no record is refused on a device",
     test=f"{RECORDS}::test_no_value_is_refused_where_the_policy_says_what_stands_for_it",
 )
 def what_is_no_number_is_refused(original):
@@ -101,7 +101,7 @@ def what_is_no_number_is_refused(original):
 
 @mutant(
     "epsworth.client.door.Client._read",
-    claim="what a device's client returns does not show where a record held its features, nor whether it did",
+    claim="what a device's client returns does not show where a record held its features",
     test=f"{RECORDS}::test_what_passes_comes_first_and_features_in_the_policy_s_order",
 )
 def features_keep_their_place(original):
@@ -135,7 +135,7 @@ def rows_of_the_true_region(original):
 
 @mutant(
     "epsworth.client.door.Client._read",
-    claim="a device's client tells nothing of a sensitive value, nor whether there was one",
+    claim="a device's client does not tell whether there was a sensitive value",
     test=f"{TAILORED}::test_no_sensitive_value_is_refused",
 )
 def sensitive_members_keep_their_place_on_a_device(original):
@@ -161,7 +161,7 @@ def undeclared_inputs_pass(original):
 
 @mutant(
     "epsworth.gateway.tensors._leaving",
-    claim="no raw value, id or header of a client reaches upstream, logs, errors or metrics",
+    claim="no raw value, id or header reaches upstream, logs, errors or metrics",
     test=f"{REQUESTS}::test_nothing_raw_reaches_upstream_logs_errors_or_metrics",
 )
 def tensors_leave_as_they_came(original):
@@ -173,7 +173,7 @@ def tensors_leave_as_they_came(original):
 
 @mutant(
     "epsworth.gateway.logs.accident",
-    claim="no raw value, id or header of a client reaches upstream, logs, errors or metrics",
+    claim="no raw value, id or header reaches upstream, logs, errors or metrics",
     test=f"{UPSTREAM}::test_an_accident_tells_its_place_and_no_value",
 )
 def accidents_in_their_own_words(original):
@@ -197,7 +197,7 @@ def charges_are_not_committed(original):
 
 @mutant(
     "epsworth.gateway.people.People._affords",
-    claim="the draws of a person add up to at most the budget, exactly, over all policies of a gateway's ledger",
+    claim="a person's draws add up to at most the budget over all policies of a gateway's ledger",
     test=f"{PEOPLE}::test_charges_under_another_policy_count_exactly",
 )
 def one_draw_more_than_the_budget(original):

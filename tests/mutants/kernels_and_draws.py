@@ -16,7 +16,7 @@ REGIONS = "tests/policy/test_regions.py"
 
 @mutant(
     "epsworth.mechanisms.two_level.two_level",
-    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
+    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[pm-1-8]",
 )
 def window_one_weight_heavier(original):
@@ -29,7 +29,7 @@ def window_one_weight_heavier(original):
 
 @mutant(
     "epsworth.mechanisms.exponential.rho",
-    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers that are drawn from",
+    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[bounded_laplace-1-8]",
 )
 def steps_of_noise_rounded_up(original):
@@ -38,7 +38,7 @@ def steps_of_noise_rounded_up(original):
 
 @mutant(
     "epsworth.mechanisms.rational.log_above",
-    claim="the loss that is quoted for a kernel covers the ratio of its weights",
+    claim="the loss quoted for a kernel covers the ratio of its weights",
     test=f"{KERNELS}::test_losses_and_deltas_are_rounded_up_by_one_double_at_most",
 )
 def quoted_losses_to_nearest(original):
@@ -69,7 +69,7 @@ def own_outcome_one_word_too_often(original):
 
 @mutant(
     "epsworth.policy.columns.Column.released",
-    claim="released values lie on the public grid, at the points that were drawn",
+    claim="released values lie on the public grid, at the points drawn",
     test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def released_one_point_lower(original):
@@ -98,7 +98,7 @@ def ranges_without_their_last_output(original):
 
 @mutant(
     "epsworth.mechanisms.regions._most",
-    claim="kernels between regions keep ε in integers, whatever weights a program hands over",
+    claim="kernels between regions keep ε in integers, whatever weights a program returns",
     test=f"{REGIONS}::test_whatever_a_program_says_integers_keep_epsilon",
 )
 def largest_weights_rounded_up(original):
@@ -129,7 +129,7 @@ def exponentials_from_below_are_exact(original):
 
 @mutant(
     "epsworth.mechanisms.two_level.TwoLevelKernel.left",
-    claim="released values lie on the public grid, at the points that were drawn",
+    claim="released values lie on the public grid, at the points drawn",
     test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def windows_one_place_higher(original):

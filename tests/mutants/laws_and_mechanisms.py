@@ -29,7 +29,7 @@ def intervals_open_on_the_left(original):
 
 @mutant(
     "epsworth.mechanisms.law.MASS_ERROR",
-    claim="no mass of a law is off by more than is allowed for, given the doubles that the law holds",
+    claim="no mass of a law is off by more than is allowed for",
     test=f"{OUTWARD}::test_no_mass_is_off_by_more_than_derived",
 )
 def masses_trusted_to_the_bit(original):
@@ -38,7 +38,7 @@ def masses_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.mechanisms.piecewise.piecewise_shape",
-    claim="the log-likelihood ratio of a mechanism never exceeds its tight epsilon",
+    claim="a mechanism's log-likelihood ratio never exceeds its tight epsilon",
     test=f"{MECHANISMS}::test_log_ratio_never_exceeds_the_tight_epsilon",
 )
 def window_a_little_narrower(original):
@@ -92,7 +92,7 @@ def epsilons_summed_to_nearest(original):
 
 @mutant(
     "epsworth.mechanisms.indicator.PrivacyIndicator.over",
-    claim="a coin that sends the raw record costs its δ, and the promise is approximate, not probabilistic",
+    claim="a coin that sends the raw record costs its δ, and the promise is approximate",
     test="tests/policy/test_theorems.py::test_theorem_3_holds_as_approximate_dp_only",
 )
 def raw_records_cost_nothing(original):
@@ -110,8 +110,8 @@ def ceiling_of_one_label_more(original):
 
 @mutant(
     "epsworth.mechanisms.promise.check_promise",
-    claim="a mechanism that somebody brings is refused where its law, at 257 inputs, breaks what it promises; what "
-    "passes is told as checked, not proven",
+    claim="a mechanism that users bring is refused where its law breaks its promise at 257 inputs; "
+    "what passes is told as checked, not proven",
     test="tests/contract/test_own_mechanisms.py::test_what_keeps_its_promise_passes_and_a_tenth_more_does_not",
 )
 def promises_believed(original):
@@ -129,7 +129,7 @@ def impossible_answers_told(original):
 
 @mutant(
     "epsworth.mechanisms.family.is_brought",
-    claim="a mechanism made of somebody's density is checked as one that somebody brings",
+    claim="a mechanism made of a density is checked, too",
     test="tests/contract/test_own_mechanisms.py::test_a_density_that_tells_more_than_epsilon_is_refused",
 )
 def densities_believed(original):

@@ -46,7 +46,7 @@ def bits_of_tables_flipped_less(original):
 
 @mutant(
     "epsworth.learner.client.check",
-    claim="a damaged or foreign report, and sums that no reports add up to, are refused",
+    claim="damaged or foreign reports, and sums that no reports add up to, are refused",
     test=f"{REPORTS}::test_damaged_reports_are_refused_and_nothing_is_added",
 )
 def checks_are_zero(original):
@@ -55,7 +55,7 @@ def checks_are_zero(original):
 
 @mutant(
     "epsworth.learner.tallies.Tallied.possible",
-    claim="a damaged or foreign report, and sums that no reports add up to, are refused",
+    claim="damaged or foreign reports, and sums that no reports add up to, are refused",
     test=f"{DOOR}::test_sums_that_no_reports_add_up_to_are_refused",
 )
 def any_sums_are_possible(original):
@@ -83,7 +83,7 @@ def the_first_id_is_forgotten(original):
 
 @mutant(
     "epsworth.learner.mechanism.Mechanism.against",
-    claim="a wrong label is certified no more often than was asked for, also beside as many fakes as were declared",
+    claim="a wrong label is certified no more often than asked for, also beside the declared fakes",
     test=f"{FAKES}::test_false_certificates_are_as_rare_as_promised_by_enumeration",
 )
 def fakes_are_forgotten(original):
@@ -92,7 +92,7 @@ def fakes_are_forgotten(original):
 
 @mutant(
     "epsworth.learner.certificates.times",
-    claim="certificates spend no more than was asked for: every cell and every wrong label pays",
+    claim="certificates spend no more than was asked for",
     test=f"{RESULTS}::test_certificates_spend_what_was_asked_for_and_no_more",
 )
 def one_label_pays_for_all(original):
@@ -101,7 +101,7 @@ def one_label_pays_for_all(original):
 
 @mutant(
     "epsworth.learner.tails.units",
-    claim="p-values of the learner are rounded up, and its intervals outwards",
+    claim="p-values of the learner are rounded up, its intervals outwards",
     test=f"{ROUNDED}::test_p_values_are_not_below_the_tail_they_bound",
 )
 def tails_to_nearest(original):
@@ -110,7 +110,7 @@ def tails_to_nearest(original):
 
 @mutant(
     "epsworth.learner.tails._outwards",
-    claim="p-values of the learner are rounded up, and its intervals outwards",
+    claim="p-values of the learner are rounded up, its intervals outwards",
     test=f"{ROUNDED}::test_intervals_are_divided_outwards",
 )
 def intervals_divided_to_nearest(original):
@@ -131,7 +131,7 @@ def cells_vary_less(original):
 
 @mutant(
     "epsworth.learner.power.sign_power",
-    claim="the power of a plan is never overstated, also with as many fakes as were declared",
+    claim="the power of a plan is never overstated, also with the declared fakes",
     test=f"{FAKES}::test_power_with_fakes_is_never_overstated",
 )
 def half_of_the_fakes_matter(original):

@@ -61,7 +61,7 @@ def every_start_is_charged_anew(original):
 
 @mutant(
     "epsworth.policy.files.outputs.is_there",
-    claim="a run that is asked again is done only if its output is what it wrote",
+    claim="a run asked again is done only if its output is what it wrote",
     test=f"{CHARGES}::test_the_same_run_asked_again_is_done",
 )
 def any_file_is_the_output(original):
@@ -92,7 +92,7 @@ def caps_rounded_up(original):
 
 @mutant(
     "epsworth.policy.ledger.costs.CapCheck.add",
-    claim="no run is charged that would take a person, or everybody, beyond a cap",
+    claim="no run takes a person, or everybody, beyond a cap",
     test=f"{STORE}::test_units_that_would_exceed_are_counted_and_not_named",
 )
 def runs_of_before_forgotten(original):
@@ -103,7 +103,7 @@ def runs_of_before_forgotten(original):
 
 @mutant(
     "epsworth.policy.ledger.costs.RunCost.of_everybody",
-    claim="no run is charged that would take a person, or everybody, beyond a cap",
+    claim="no run takes a person, or everybody, beyond a cap",
     test=f"{CHARGES}::test_without_a_unit_everybody_is_charged_for_every_row",
 )
 def everybody_has_one_row(original):
@@ -121,7 +121,7 @@ def caps_can_be_raised(original):
 
 @mutant(
     "epsworth.policy.ledger.people.RowCounts.sorted",
-    claim="a person is charged for each of its rows, in whatever order, file and format they come",
+    claim="a person is charged for each row, in whatever order, file and format",
     test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
 )
 def rows_of_a_person_count_once(original):
@@ -130,7 +130,7 @@ def rows_of_a_person_count_once(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.refusal",
-    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
@@ -139,7 +139,7 @@ def other_spellings_are_other_people(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.BLANK",
-    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
 def printable_characters_are_seen(original):
@@ -148,7 +148,7 @@ def printable_characters_are_seen(original):
 
 @mutant(
     "epsworth.gateway.asked.people_of",
-    claim="one person has no second spelling in other digits, signs, forms or characters that show nothing",
+    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
 )
 def any_text_is_a_person(original):
@@ -202,7 +202,7 @@ def sums_taken_as_they_are(original):
 
 @mutant(
     "epsworth.policy.ledger.store.Tables.newest",
-    claim="one more run reads none of those before it but those of the same records",
+    claim="one more run reads no earlier ones but those of the same records",
     test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
 )
 def the_newest_of_all_that_are_read(original):

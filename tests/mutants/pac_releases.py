@@ -20,7 +20,7 @@ FIND = "tests/pac/test_find_budget.py"
 
 @mutant(
     "epsworth.pac.calibration.enough",
-    claim="a PAC-private release from a finite list of worlds keeps its mutual information within the budget",
+    claim="a PAC-private release from a list of worlds keeps its mutual information within the budget",
     test="tests/pac/test_privatizer.py::test_truth_never_exceeds_the_promise",
 )
 def noise_for_half_the_variance(original):
@@ -38,7 +38,7 @@ def bounds_on_information_to_nearest(original):
 
 @mutant(
     "epsworth.pac.conversion._first_above",
-    claim="chances that follow from a budget are never below the truth, and above it by two doubles at most",
+    claim="chances that follow from a budget are never below the truth",
     test="tests/pac/test_conversion.py::test_a_posterior_is_the_next_double_above_the_truth",
 )
 def chances_rounded_down(original):
@@ -83,7 +83,7 @@ def only_proofs_are_telling(original):
 
 @mutant(
     "epsworth.pac.records.second_moments",
-    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    claim="no single record and no listed group is found beyond the promise",
     test=f"{RECORDS}::test_screens_are_never_below_quadrature",
 )
 def second_moments_halved(original):
@@ -92,7 +92,7 @@ def second_moments_halved(original):
 
 @mutant(
     "epsworth.pac.records.Check._gains",
-    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    claim="no single record and no listed group is found beyond the promise",
     test=f"{RECORDS}::test_an_untrue_claim_is_borne_out_as_rarely_as_promised",
 )
 def attacks_that_find_less(original):
@@ -101,7 +101,7 @@ def attacks_that_find_less(original):
 
 @mutant(
     "epsworth.pac.records.nearest_groups",
-    claim="no single record and no listed group of nearest ones is found beyond the promise",
+    claim="no single record and no listed group is found beyond the promise",
     test=f"{RECORDS}::test_the_presence_of_a_near_duplicate_is_not_found_with_certainty",
 )
 def nobody_has_a_neighbour(original):
@@ -110,7 +110,7 @@ def nobody_has_a_neighbour(original):
 
 @mutant(
     "epsworth.pac.ledger.Ledger._open",
-    claim="releases of one ledger together stay within its total, by several threads too",
+    claim="releases of one ledger stay within its total, by threads too",
     test="tests/pac/test_ledger.py::test_threads_cannot_spend_more_than_the_total",
 )
 def one_release_beyond_the_total(original):
@@ -126,7 +126,7 @@ def one_release_beyond_the_total(original):
 
 @mutant(
     "epsworth.pac.responses.Channel.cost",
-    claim="what an answer of a server tells of the secret vote is charged in full, rounding included",
+    claim="what a server's answer tells of the secret vote is charged in full",
     test=f"{RESPONSES}::test_a_charge_is_never_below_the_exact_information",
 )
 def answers_charged_to_nearest(original):

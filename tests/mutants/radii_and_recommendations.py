@@ -16,7 +16,7 @@ BEYOND = "tests/utility/test_beyond.py"
 
 @mutant(
     "epsworth.utility.boxes.held",
-    claim="every end of a certain box, as a number and as printed, keeps the label",
+    claim="every end of a certain box, also as printed, keeps the label",
     test=f"{BOXES}::test_ends_and_printed_ends_of_a_certain_box_keep_the_label",
 )
 def ends_of_boxes_are_not_probed(original):
@@ -64,7 +64,7 @@ def bounds_of_boxes_beyond_their_flips(original):
 
 @mutant(
     "epsworth.utility.choice.Scanned.deltas",
-    claim="no recommendation exceeds the largest δ that is accepted, at any ε",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_delta_is_honoured_at_every_epsilon",
 )
 def delta_of_the_first_epsilon(original):
@@ -77,7 +77,7 @@ def delta_of_the_first_epsilon(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, that is accepted",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_how_sure_an_attacker_may_get_is_another_way_to_say_it[0.98-2]",
 )
 def certainties_are_not_compared(original):
@@ -86,7 +86,7 @@ def certainties_are_not_compared(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest ε of a record, or the largest certainty, that is accepted",
+    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
     test=f"{RECOMMENDED}::test_a_yes_has_two_sides",
 )
 def any_epsilon_is_accepted(original):
@@ -156,7 +156,7 @@ def numbers_within_a_quarter_step(original):
 
 @mutant(
     "epsworth.tailored.surrogates.Layers.prove",
-    claim="sums of a copy stay below 2^53, and tables that could fail are refused",
+    claim="sums of a copy stay below 2^53; tables that could fail are refused",
     test="tests/policy/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
 )
 def sums_of_layers_unbounded(original):

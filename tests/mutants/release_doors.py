@@ -18,7 +18,7 @@ TAILORED_DOORS = "tests/policy/test_tailored_doors.py"
 
 @mutant(
     "epsworth.policy.policy._shares",
-    claim="an epsilon is that of a record, unless a word says that it is that of every feature",
+    claim="an epsilon is that of a record, unless a word says that of every feature",
     test="tests/policy/test_policy.py::test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise",
 )
 def every_feature_has_the_epsilon(original):
@@ -27,7 +27,7 @@ def every_feature_has_the_epsilon(original):
 
 @mutant(
     "epsworth.policy.policy.Policy.total",
-    claim="a policy's stated total covers any features that are released together",
+    claim="a policy's stated total covers any features released together",
     test=f"{POLICY}::test_the_promise_is_at_most_the_stated_total",
 )
 def total_of_the_cheapest_features(original):
@@ -194,7 +194,7 @@ def reach_of_the_true_values(original):
 
 @mutant(
     "epsworth.policy.policy.Policy.guarantee",
-    claim="a tailored release is charged its whole ε, even where one region alone is within reach",
+    claim="a tailored release is charged its whole ε, even with one region within reach",
     test=f"{TAILORED_DOORS}::test_the_ledger_adds_the_region_s_epsilon_even_where_one_alone_is_within_reach",
 )
 def regions_cost_nothing(original):
@@ -229,7 +229,7 @@ def passing_texts_keep_their_form(original):
 
 @mutant(
     "epsworth.policy.tables.Perturbation._series",
-    claim="the type of what leaves is the policy's, or that of the columns that pass",
+    claim="the type of what leaves is the policy's, or that of passing columns",
     test=f"{SENSITIVE}::test_frames_of_any_type_tell_nothing_more",
 )
 def whole_numbers_keep_the_table_s_width(original):
@@ -242,7 +242,7 @@ def whole_numbers_keep_the_table_s_width(original):
 
 @mutant(
     "epsworth.policy.columns.passing",
-    claim="the type of what leaves is the policy's, or that of the columns that pass",
+    claim="the type of what leaves is the policy's, or that of passing columns",
     test=f"{SENSITIVE}::test_arrays_tell_nothing_more",
 )
 def arrays_keep_their_type(original):
@@ -251,7 +251,7 @@ def arrays_keep_their_type(original):
 
 @mutant(
     "epsworth.values.is_missing",
-    claim="where the policy says what stands for it, no value is refused and none is warned of",
+    claim="where the policy says what stands for it, no value is refused or warned of",
     test=f"{SENSITIVE}::test_frames_of_objects_tell_nothing_more",
 )
 def values_are_asked_what_they_are(original):
@@ -260,7 +260,7 @@ def values_are_asked_what_they_are(original):
 
 @mutant(
     "epsworth.values.number",
-    claim="where the policy says what stands for it, no value is refused and none is warned of",
+    claim="where the policy says what stands for it, no value is refused or warned of",
     test="tests/gateway/test_gateway_requests.py::test_no_value_is_refused_that_has_a_substitute",
 )
 def only_numbers_are_read(original):
@@ -269,7 +269,7 @@ def only_numbers_are_read(original):
 
 @mutant(
     "epsworth.values.Categories.read",
-    claim="a declared category is that category at every door, however its text looks",
+    claim="a declared category is that category at every door, however spelt",
     test="tests/ground/test_tables.py::test_a_declared_category_is_one_however_it_is_spelt",
 )
 def gaps_come_before_categories(original):

@@ -12,13 +12,11 @@ from epsworth.guarantees import Central, Pure
 
 BOUNDS = "tests/shuffling/test_shuffled_bounds.py"
 CENTRAL = "tests/shuffling/test_central.py"
-ALL = (
-    "behind a shuffler no mechanism of this local epsilon tells more than the central epsilon and delta that are stated"
-)
+ALL = "behind a shuffler no mechanism of this local epsilon tells more than is stated"
 SMALL = f"{BOUNDS}::test_no_data_set_of_a_few_users_tells_more_than_is_said"
 LARGE = f"{BOUNDS}::test_epsilons_for_all_are_the_reference_or_a_little_above"
 DIGITS = f"{BOUNDS}::test_no_bound_for_all_is_below_forty_digits_nor_far_above"
-LAW = "the law of a mechanism gives no smaller an epsilon than its worst data set needs"
+LAW = "a mechanism's law gives no smaller an epsilon than its worst data set needs"
 
 
 @mutant("epsworth.shuffling.clones.delta_of_any", claim=ALL, test=SMALL)
@@ -58,7 +56,7 @@ def grants_turned_round(original):
 
 @mutant(
     "epsworth.shuffling.binomials.betainc",
-    claim="tails and excesses of coins err to the side that is asked for",
+    claim="tails and excesses of coins err to the side asked for",
     test=f"{BOUNDS}::test_excesses_of_fair_coins_bracket_forty_digits",
 )
 def tails_of_another_routine(original):
@@ -102,7 +100,7 @@ def values_rounded_down_on_the_lattice(original):
 
 @mutant(
     "epsworth.shuffling.blankets.local_epsilon_of",
-    claim="what `local_epsilon` allows keeps the central epsilon that was asked for",
+    claim="what `local_epsilon` allows keeps the central epsilon asked for",
     test=f"{BOUNDS}::test_what_is_allowed_keeps_what_was_asked_for",
 )
 def a_little_more_is_allowed(original):
@@ -163,7 +161,7 @@ def rows_of_ids_taken_for_drawn(original):
 
 @mutant(
     "epsworth.learner.amplification.planned_epsilon",
-    claim="what `local_epsilon` allows keeps the central epsilon that was asked for",
+    claim="what `local_epsilon` allows keeps the central epsilon asked for",
     test="tests/shuffling/test_shuffled_learner.py::test_a_plan_behind_a_shuffler_keeps_what_was_asked_for_as_printed",
 )
 def planned_with_what_is_printed_rounded_up(original):
@@ -179,10 +177,7 @@ def planned_with_what_is_printed_rounded_up(original):
 
 
 SHUFFLER = "tests/shuffling/test_shuffler.py"
-BATCH = (
-    "a forwarded batch is a uniformly random order of checked reports, "
-    "and a smaller one than was planned with is held back"
-)
+BATCH = "a forwarded batch is a uniformly random order of checked reports; smaller ones than planned are held back"
 
 
 @mutant("epsworth.mechanisms.words.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")

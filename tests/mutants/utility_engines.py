@@ -18,7 +18,7 @@ GAPS = "tests/utility/test_gaps_in_questions.py"
 
 @mutant(
     "epsworth.utility.engines.sampled.AverageFirst.bound",
-    claim="the average that comes first, where there is a deadline, is paid for out of the risk of the whole answer",
+    claim="the average that comes first is paid for out of the whole answer's risk",
     test=f"{SHARED}::test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss",
 )
 def the_first_average_has_a_risk_beside(original):
@@ -32,7 +32,7 @@ def the_first_average_has_a_risk_beside(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.mass_error",
-    claim="masses that are summed over cells are widened by what their number implies",
+    claim="masses summed over cells are widened by what their number implies",
     test=f"{OUTWARD}::test_sums_over_cells_hold_the_truth",
 )
 def sums_over_cells_trusted_to_the_bit(original):
@@ -41,7 +41,7 @@ def sums_over_cells_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.misplaced",
-    claim="a threshold's place on the unit scale is rounded, and bounds allow for it",
+    claim="bounds allow for the rounding of thresholds on the unit scale",
     test=f"{OUTWARD}::test_edges_on_the_unit_scale_are_allowed_to_be_rounded",
 )
 def thresholds_trusted_to_lie_where_they_are_computed(original):
@@ -81,7 +81,7 @@ def the_last_rival_decides(original):
 
 @mutant(
     "epsworth.utility.engines.linear.LinearModel.rounding",
-    claim="the score that a linear model computes is off its reading by no more than is counted",
+    claim="a linear model's score is off its reading by no more than is counted",
     test=f"{SUMS}::test_computed_scores_are_within_their_rounding",
 )
 def scores_trusted_to_the_bit(original):
@@ -130,7 +130,7 @@ def combined_answers_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.propagation.NetworkBoxes._through",
-    claim="the score that a network computes, rounding included, lies between its propagated bounds",
+    claim="the score that a network computes, rounding included, lies between its bounds",
     test="tests/utility/test_networks.py::test_rounding_of_single_precision_is_inside_the_bounds",
 )
 def layers_trusted_to_the_bit(original):
@@ -142,7 +142,7 @@ def layers_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.classifiers.reading.answers_as_read",
-    claim="no engine relies on a reading of a model that the model's own labels contradict",
+    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
     test="tests/classifiers/test_library_classes.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
 )
 def readings_that_are_right_somewhere(original):
@@ -151,7 +151,7 @@ def readings_that_are_right_somewhere(original):
 
 @mutant(
     "epsworth.classifiers.reading.LEAST_CLEAR",
-    claim="a reading is not believed where too few of the model's labels could be compared with it",
+    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
     test="tests/utility/test_gaps.py::test_a_check_that_compared_nothing_has_not_passed",
 )
 def checks_that_compared_nothing_pass(original):
@@ -199,7 +199,7 @@ def tables_leave_nothing_to_sampling(original):
 
 @mutant(
     "epsworth.utility.engines.sampled.Tally.look",
-    claim="whoever stops when it looks best is wrong no more often than was asked for",
+    claim="the misses of all looks sum to the miss, so whoever stops when it looks best is wrong no more often",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
 def each_look_may_miss_a_fifth(original):
@@ -226,7 +226,7 @@ def bands_of_half_the_width(original):
 
 @mutant(
     "epsworth.utility.curves.Curves.__post_init__",
-    claim="no answer claims more confidence than its bounds left, in memory and in a file",
+    claim="no answer claims more confidence than its bounds left, in memory and in files",
     test="tests/contract/test_engines.py::test_curves_that_spent_more_than_their_confidence_allows_are_refused",
 )
 def confidence_is_not_compared(original):
@@ -298,7 +298,7 @@ def shares_of_a_gain_are_exact(original):
 
 @mutant(
     "epsworth.space.Feature.to_unit",
-    claim="a question about records with gaps is about what clients send in their place",
+    claim="a question about records with gaps is about what clients send",
     test=f"{GAPS}::test_a_gap_is_perturbed_as_the_declared_value_and_keeps_the_label_of_the_gap",
 )
 def gaps_are_the_lower_end(original):
@@ -307,7 +307,7 @@ def gaps_are_the_lower_end(original):
 
 @mutant(
     "epsworth.policy.rules.Rule.points",
-    claim="what is declared as whole numbers is analysed and released as whole numbers",
+    claim="what is declared as whole numbers is analysed and released as such",
     test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
 )
 def whole_numbers_leave_unrounded(original):
@@ -316,7 +316,7 @@ def whole_numbers_leave_unrounded(original):
 
 @mutant(
     "epsworth.rounding.underflows",
-    claim="no engine relies on a reading whose products may lose digits beyond their relative rounding",
+    claim="no engine relies on a reading whose products may underflow",
     test="tests/utility/test_linear.py::test_products_that_lose_digits_are_not_read",
 )
 def tiny_products_trusted(original):
@@ -325,7 +325,7 @@ def tiny_products_trusted(original):
 
 @mutant(
     "epsworth.utility.engines.checkpoint.digest_of_model",
-    claim="a run that goes on from a folder is that of the very model that it began with",
+    claim="a run that goes on from a folder is that of the very same model",
     test="tests/utility/test_checkpoint.py::test_the_folder_of_a_model_that_is_almost_the_same_is_refused",
 )
 def every_model_is_the_same(original):
