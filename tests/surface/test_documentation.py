@@ -77,6 +77,16 @@ def why_not(line: str) -> str | None:
     return "more arguments than it takes" if room < 0 else None
 
 
+def test_messages_that_are_explained_are_still_said():
+    """Of every message the longest part that holds no value stands in the sources."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
+    sources = re.sub(r'"\s*\n?\s*f?"', "", sources)  # one literal after another
+    messages = re.findall(r"^\| \*(.+?)\* \|", TEXTS[ROOT / "docs" / "troubleshooting.md"], re.M)
+    parts = [max(re.split(r" ?\.\. ?|,", message), key=len).strip() for message in messages]
+    assert len(parts) > 10
+    assert [part for part in parts if part not in sources] == []
+
+
 def test_commands_in_documents_exist():
     found = [(path.name, line, why_not(line)) for path, text in TEXTS.items() for line in commands_in(text)]
     assert len(found) > 40
