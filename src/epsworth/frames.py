@@ -109,11 +109,15 @@ def coded_texts(series: nw.Series[Any]) -> tuple[NDArray[Any], list[str | None]]
     texts: list[str | None] = sorted(series.drop_nulls().unique().to_list(), key=str)
     if not all(isinstance(text, str) for text in texts):  # categories of pandas can be anything
         return None
-    gap = bool(series.is_null().any())
-    numbers = series.cast(nw.String()).replace_strict(
-        [*texts, None], list(range(len(texts) + 1)), return_dtype=nw.Int32()
-    )
-    return numbers.to_numpy(), [*texts, *([None] if gap else [])]
+    gaps = np.asarray(series.is_null().to_numpy(), dtype=bool)
+    if not texts:
+        return np.zeros(len(gaps), dtype=np.int32), [None]
+    if gaps.any() and series.implementation.is_pandas_like():
+        series = series.fill_null(texts[0])  # casts of old versions make a text of a gap
+    plain = series.cast(nw.String()).fill_null(texts[0])
+    numbers = np.array(plain.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int32()).to_numpy())
+    numbers[gaps] = len(texts)
+    return numbers, [*texts, *([None] if gaps.any() else [])]
 
 
 def is_categorical(series: nw.Series[Any]) -> bool:

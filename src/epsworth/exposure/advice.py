@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Rule = Literal["advantage", "plateau"]
 TOLERANCE = 1e-4  # relative error to refine to ..
 FEWEST, AFFORDABLE = 20, 10**8  # .. for as many rows as cost a tenth of a second or so, and never fewer than these
-FEWEST_OF_SPARSE = 4  # tables are large: a row costs some ten passes over them
+FEWEST_OF_SPARSE, AFFORDABLE_OF_SPARSE = 4, 10**9  # some seconds, or some passes over a table that is large
 MOST_DRAWS = 100_000
 FITTED, SIMULATED = 0.1, 0.3  # shares of the work before neighbours are refined, and before utility is simulated
 LEAST = 1e-300  # of what the most exposed row pays at epsilon 1
@@ -355,7 +355,7 @@ def _neighbours(
     """Return how far rows move the model, those refined that may move it furthest."""
     # certificates shrink as 1/n: large tables need few rows refined
     if isinstance(X, SparseRows):
-        top = max(FEWEST_OF_SPARSE, AFFORDABLE // (len(X) * max(1, len(X.slots))))
+        top = max(FEWEST_OF_SPARSE, AFFORDABLE_OF_SPARSE // (len(X) * max(1, len(X.slots))))
         return moved(X, y, f, l2, loss, regulariser, tol=TOLERANCE, top=top, n_jobs=n_jobs, kept=kept, told=told)
     return leave_one_out(
         X, y, f, l2, loss, regulariser=regulariser, tol=TOLERANCE, top=max(FEWEST, AFFORDABLE // X.size),

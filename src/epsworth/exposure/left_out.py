@@ -37,7 +37,7 @@ Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move 
 # them is a rounded vector: ROUNDING (|f| + |delta|), twice since delta itself is stored.  A linear solve is judged by
 # what it leaves (Higham 2002, section 7.1): the Hessian's least eigenvalue is no smaller than the weight.
 ROUNDING = UNIT
-CHORD_STEPS = 12
+CHORD_STEPS, PATIENT_STEPS = 12, 60  # the latter where rows are not fitted again one by one
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
 
@@ -312,7 +312,8 @@ class Chords:
         """Return better points of some rows, and how far off they can be."""
         (some, found, _), problem = block, self.problem
         residual, noise = _residual(problem, some, found)
-        for _ in range(CHORD_STEPS):
+        patient = isinstance(problem.X, SparseRows)
+        for _ in range(PATIENT_STEPS if patient else CHORD_STEPS):
             size = np.linalg.norm(residual, axis=1)
             proposed = found - problem.solve(self.inverse, some, residual)
             after, blur = _residual(problem, some, proposed)
@@ -321,7 +322,7 @@ class Chords:
             residual, noise = np.where(falls[:, np.newaxis], after, residual), np.where(falls, blur, noise)
             left = np.linalg.norm(residual, axis=1)
             enough = 0.9 * self.tol * problem.weight * np.linalg.norm(found, axis=1)
-            if not (left < 0.5 * size).any() or (left <= enough).all():
+            if not (left < (0.9 if patient else 0.5) * size).any() or (left <= enough).all():
                 break
         return found, as_floats((np.linalg.norm(residual, axis=1) + noise) / problem.weight)  # strong convexity
 

@@ -119,7 +119,7 @@ def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     >>> found.rows
     array([1, 2, 0])
     """
-    d = neighbours.deltas.shape[1]
+    d = len(neighbours.base)
     mechanism = OutputPerturbation(d, rate)
     losses = mechanism.losses(neighbours.deltas, finite(model, "model", (d,)) - neighbours.base)
     return Profile(losses, np.argsort(np.abs(losses), kind="stable"))
