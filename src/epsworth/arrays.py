@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -35,6 +37,18 @@ def generator(rng: Rng) -> np.random.Generator:
 def as_floats(values: ArrayLike) -> Floats:
     """Return ``values`` as a float64 array (no copy when it already is one)."""
     return np.asarray(values, dtype=np.float64)
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most ``size`` that cover ``range(count)``.
+
+    Examples
+    --------
+    >>> list(slices(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    for first in range(0, count, size):
+        yield slice(first, min(first + size, count))
 
 
 def distinct_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -106,8 +106,9 @@ def read_columns(path: str | Path, *, sep: str = ",") -> dict[str, Callable[[], 
             return pl.DataFrame([_of_series(found.to_series()).alias(name)])
 
     with _telling(source):
-        names = list(pl.read_parquet_schema(Path(path).absolute()))
-    if not names or not read(0, names[0]).height:
+        whole = pl.scan_parquet(Path(path).absolute(), glob=False, hive_partitioning=False)
+        names, count = whole.collect_schema().names(), whole.select(pl.len()).collect().item()
+    if not names or not count:
         _refuse_empty(source, "has no rows")
     return {name: partial(read, position, name) for position, name in enumerate(names)}
 

@@ -151,7 +151,8 @@ def test_forms_are_off_by_less_than_is_charged():
         known = inverse(shared)
         B = [[Fraction(v) for v in row] for row in made.inverse.tolist()]
         twice = [[sum(B[i][k] * B[k][j] for k in range(d)) for j in range(d)] for i in range(d)]
-        first, off, second, square_off = made._form(slice(0, n), *rows.forms(made.inverse, made.squared))
+        first, second = rows.forms(made.inverse, made.squared)
+        off, square_off = made._form_offs(slice(0, n), second)
         for x, value, charge, square, more in zip(exact, first, off, second, square_off, strict=True):
             assert abs(form(known, x) - Fraction(value)) <= Fraction(charge)
             assert abs(form(twice, x) - Fraction(square)) <= Fraction(more)

@@ -115,22 +115,22 @@ def profile(
         from epsworth.exposure.figures import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
-    if json is not None or report is not None:
-        document = _document(found, epsilon, LISTED if top is None else top, data.names)
-        shared = exposed_groups(rows, found.exposure(epsilon), without=target)
-        document["groups"] = [group.to_dict() for group in shared]
+    listed = LISTED if top is None else top
+    written, printed = json is not None or report is not None, context.params["verbose"] or top
+    groups = exposed_groups(rows, found.exposure(epsilon), without=target) if written or printed else []
+    if written:
+        document = _document(found, epsilon, listed, data.names) | {"groups": [group.to_dict() for group in groups]}
         write_document_page(report, document)
     if not show.told(json, lambda: document):
-        verbose = context.params["verbose"]
         if quiet:
             _print_verdict(found)
             return
         _print(found, epsilon)
-        if verbose:
+        if context.params["verbose"]:
             _print_more(found, epsilon, data.X.shape)
-        if verbose or top:
-            _print_exposed(found, epsilon, LISTED if top is None else top)
-            _print_groups(exposed_groups(rows, found.exposure(epsilon), without=target))
+        if printed:
+            _print_exposed(found, epsilon, listed)
+            _print_groups(groups)
 
 
 def _checked(target: str | None, top: int | None, seed: int | None) -> str:

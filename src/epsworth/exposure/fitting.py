@@ -7,15 +7,15 @@ intercept: append a constant column *before* scaling, so that it is regularised 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
-from epsworth.exposure.inputs import Classes, check_classes, number, numbers, positives
+from epsworth.exposure.inputs import Classes, check_classes, check_count, number, numbers, positives
 from epsworth.exposure.sparse import SparseRows, is_sparse, sparse_rows
 from epsworth.numerals import short
 from epsworth.values import is_missing, label_array
@@ -117,8 +117,7 @@ def _resolution(X: ArrayLike) -> float:
 def _signs(y: ArrayLike, count: int) -> Floats:
     """Return -1/+1 for two values."""
     exact = label_array(y, "y")  # doubles make one of 2**53 and 2**53 + 1
-    if exact.shape != (count,):
-        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {exact.shape}")
+    check_count(exact.shape, count)
     known = _known(y, exact)
     if not known.all():
         raise ExposureError(f"y, row {int(known.argmin())} has no label; fill or drop it first")
@@ -173,18 +172,12 @@ def check_coefficients(f: ArrayLike, d: int) -> Floats:
     return found
 
 
-def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
-    """Yield slices that cover ``range(count)``."""
-    for first in range(0, count, size):
-        yield slice(first, min(first + size, count))
-
-
 def weighted_gram(X: Rows, weights: Floats) -> Floats:
     """Return ``sum_i w_i x_i x_i^T`` without a second copy of the table."""
     if isinstance(X, SparseRows):
         return X.gram(weights)
     total = np.zeros((X.shape[1], X.shape[1]))
-    for part in blocks(len(X)):
+    for part in slices(len(X), BLOCK):
         total += X[part].T @ (weights[part, None] * X[part])
     return total
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import as_floats
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import NotPrivate, finite, share, whole
-from epsworth.exposure.tables import columns_of
+from epsworth.exposure.tables import Column, columns_of
 
 BINS = 10  # ranges of a column of numbers, with as many rows each
 LEAST_SHARE, LEAST_LIFT = 0.1, 1.5  # of the exposed rows, and over the share of all rows: what is worth a word
@@ -87,7 +87,7 @@ def exposed_groups(
     for name, column in columns_of(table).items():
         if name == without:
             continue
-        codes, titles = _binned(column())
+        codes, titles = _binned(column(), name)
         if len(codes) != len(of_row):
             raise ExposureError(f"exposure must have one number for each of {len(codes)} rows, got {len(of_row)}")
         exposed, all_ = (np.bincount(some, minlength=len(titles)) / len(some) for some in (codes[top], codes))
@@ -97,10 +97,10 @@ def exposed_groups(
     return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column))[:most]]
 
 
-def _binned(column: Any) -> tuple[Any, list[str]]:
+def _binned(column: Column, name: str) -> tuple[NDArray[Any], list[str]]:
     """Return a number for each row, and what the numbers stand for: texts, or ranges with about as many rows each."""
     if not column.counts:
-        codes, kinds = column.coded("a column")
+        codes, kinds = column.coded(f"column {name!r}")
         return codes, ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
     values = as_floats(column.values)
     known = values[np.isfinite(values)]

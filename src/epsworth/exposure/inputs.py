@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -161,15 +162,19 @@ def check_classes(classes: Any) -> Classes:
     return pair[0], pair[1]
 
 
+def check_count(shape: Iterable[int], count: int) -> None:
+    """Refuse labels that are not one for each row."""
+    if tuple(shape) != (count,):
+        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {tuple(shape)}")
+
+
 def positives(y: Any, count: int, classes: Classes) -> Bools:
     """Return which labels are the second class; every other label, a missing one too, counts as the first.
 
     What is refused depends on the declared type and the shape of ``y`` only, whatever holds it.  A list, or a column of
     objects, declares no type: there a text counts as the number that it spells, and a number as its text.
     """
-    shape = (len(y),) if isinstance(y, (list, tuple)) else getattr(y, "shape", np.shape(y))
-    if tuple(shape) != (count,):
-        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {tuple(shape)}")
+    check_count((len(y),) if isinstance(y, (list, tuple)) else getattr(y, "shape", np.shape(y)), count)
     kind, texts = _declared(y), isinstance(classes[1], str)
     if kind and (not re.match(f"{WORDED}|{NUMBERED}", kind) or bool(re.match(WORDED, kind)) != texts):
         raise ExposureError(f"y is of type {kind}, the declared classes are {classes!r}; declare those of y")

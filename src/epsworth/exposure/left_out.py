@@ -9,12 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, as_floats, slices
 from epsworth.exposure.fitting import (
     BLOCK,
     UNIT,
     Rows,
-    blocks,
     careful_gradient,
     lengths_of,
     minimise,
@@ -22,11 +21,12 @@ from epsworth.exposure.fitting import (
     weighted_gram,
 )
 from epsworth.exposure.glm import Loss
+from epsworth.exposure.inputs import NOT_PRIVATE
 from epsworth.exposure.sparse import SparseRows
 from epsworth.keeping import Arrays, Keeping
 from epsworth.parallel import in_order
 from epsworth.records import Indices
-from epsworth.rounding import up
+from epsworth.rounding import show_up, up
 
 Regulariser = Literal["mean", "sum"]
 Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move the model, how far off that is
@@ -39,6 +39,15 @@ Block = tuple[Indices, Floats, Floats]  # rows, where they are believed to move 
 ROUNDING = UNIT
 CHORD_STEPS, PATIENT_STEPS = 12, 60  # the latter where rows are not fitted again one by one
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
+
+
+def furthest(distances: Floats, errors: Floats) -> str:
+    """Return which row moves the model furthest, in words."""
+    far = int(distances.argmax())
+    return (
+        f"{len(distances)} rows: without row {far} the model moves furthest, by "
+        f"{show_up(float(distances[far]), 3)} within {show_up(float(errors[far]), 2)} ({NOT_PRIVATE})"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +239,7 @@ class SelfConcordance:
         apart += size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
         squares = problem.lengths**2
         forms = np.empty(n)  # |x|^2 in the norm of the inverse of what all neighbours share
-        for part in blocks(n):
+        for part in slices(n, BLOCK):
             some = problem.rows(part)
             forms[part] = np.einsum("ij,ij->i", some @ inverse, some)
         forms = up(np.maximum(forms, 0) + squares * (apart / least + (2 * d + 4) * ROUNDING * size), ulps=d + 16)
@@ -283,7 +292,7 @@ def refined(
 
     Where those stall rows are left out one by one and the model is fitted again, unless the table is sparse: large.
     """
-    parts = list(blocks(len(rows), max(1, PAIRS // min(len(problem.X), BLOCK))))
+    parts = list(slices(len(rows), max(1, PAIRS // min(len(problem.X), BLOCK))))
     chords, given = Chords(problem, inverse, tol), [(rows[part], deltas[part], errors[part]) for part in parts]
     deltas, errors = deltas.copy(), errors.copy()
     for part, (better, off) in zip(parts, in_order(chords, given, n_jobs=n_jobs, kept=kept), strict=True):
@@ -374,7 +383,7 @@ def _residual(problem: Problem, rows: Indices, deltas: Floats) -> tuple[Floats, 
     own = at_base[rows, None] * problem.rows(rows) + (problem.l2 * problem.f if problem.regulariser == "mean" else 0.0)
     sizes, lengths, ulps = np.linalg.norm(deltas, axis=1), problem.lengths, problem.loss.slope_ulps
     residual, noise = problem.weight * deltas - own, 2 * ulps * (lengths @ np.abs(at_base))
-    for part in blocks(n):
+    for part in slices(n, BLOCK):
         margins = problem.margins[part, None] + y[part, None] * (X[part] @ deltas.T)
         change = problem.loss.slope(margins) * y[part, None] - at_base[part, None]
         here = np.flatnonzero((rows >= part.start) & (rows < part.stop))

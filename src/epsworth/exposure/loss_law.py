@@ -22,8 +22,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, kve
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.exposure.fitting import blocks
+from epsworth.arrays import Floats, as_floats, slices
 
 NODES = 96
 FALL = 50.0  # integrands are cut where they have fallen by exp(-50) from their largest value
@@ -131,7 +130,7 @@ def expectations(d: int, u: Floats, top: Floats, terms: Sequence[Term], span: Sp
 
 def _expectations(d: int, u: Floats, top: Floats, terms: Sequence[Term], span: Span) -> list[Floats]:
     found: list[list[Floats]] = [[] for _ in terms]
-    for part in blocks(len(u), CELLS):
+    for part in slices(len(u), CELLS):
         z = u[part] / 2
         rho = z / (d - 1) * bessel_ratio(d, z)
         t, log_density, weights = _panel(d, z, rho, *_upper_span(d, z, np.full_like(z, np.pi / 2)))
@@ -189,7 +188,7 @@ def hockey_stick(d: int, u: Floats, epsilon: Floats) -> Floats:
     if d == 1:
         return as_floats(-np.expm1((epsilon - u) / 2))
     found = np.empty_like(u)
-    for part in blocks(len(u), CELLS):
+    for part in slices(len(u), CELLS):
         end, size = angle(u[part], epsilon[part]), u[part, None]
 
         def excess(t: Floats, loss: Floats, mirror: Floats, end: Floats = end[:, None], u: Floats = size) -> Floats:

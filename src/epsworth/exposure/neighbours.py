@@ -10,16 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, as_floats, slices
 from epsworth.callbacks import check_callback
-from epsworth.exposure.fitting import blocks, check_coefficients, check_data, check_l2, weighted_gram
+from epsworth.exposure.fitting import BLOCK, check_coefficients, check_data, check_l2, weighted_gram
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
-from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate, number, whole
-from epsworth.exposure.left_out import ROUNDING, Problem, Regulariser, SelfConcordance, refined
+from epsworth.exposure.inputs import Classes, NotPrivate, number, whole
+from epsworth.exposure.left_out import ROUNDING, Problem, Regulariser, SelfConcordance, furthest, refined
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
-from epsworth.rounding import show_up, up
+from epsworth.rounding import up
 
 Method = Literal["newton", "wc", "exact"]
 
@@ -62,11 +62,7 @@ class Neighbours(NotPrivate):
         return len(self.deltas)
 
     def __str__(self) -> str:
-        far = int(self.distances.argmax())
-        return (
-            f"{len(self)} rows: without row {far} the model moves furthest, by "
-            f"{show_up(float(self.distances[far]), 3)} within {show_up(float(self.errors[far]), 2)} ({NOT_PRIVATE})"
-        )
+        return furthest(self.distances, self.errors)
 
     @property
     def distances(self) -> Floats:
@@ -210,7 +206,7 @@ def _newton(problem: Problem) -> tuple[Floats, Floats]:
     per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
     concordance = SelfConcordance.of(problem, hessian, inverse, per_length) if problem.loss.self_concordant else None
     own, errors = problem.own_gradient(), np.empty(len(deltas))
-    for part in blocks(len(deltas)):
+    for part in slices(len(deltas), BLOCK):
         pulls = deltas[part].copy()
         deltas[part], left = problem.solved(hessian, inverse, part, pulls)
         sizes = np.linalg.norm(deltas[part], axis=1)

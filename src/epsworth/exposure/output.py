@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, gammainc, gammaln
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.exposure.fitting import blocks
+from epsworth.arrays import Floats, as_floats, slices
+from epsworth.exposure.fitting import BLOCK
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import finite, generator, number, positive, whole
 
@@ -81,7 +81,7 @@ class OutputPerturbation:
         if b.shape != (self.d,) or moved.ndim != 2 or moved.shape[1] != self.d:
             raise ExposureError(f"deltas must have shape (n, {self.d}) and noise ({self.d},)")
         found = np.empty(len(moved))
-        for part in blocks(len(moved)):
+        for part in slices(len(moved), BLOCK):
             some = moved[part]
             # |b - delta| - |b| with the common part cancelled on paper: |delta| can be 1e-10 of |b|
             above = np.einsum("ij,ij->i", some, some - 2 * b)

@@ -19,7 +19,7 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
 from epsworth.exposure.glm import ExposureError
-from epsworth.exposure.inputs import NOT_PRIVATE, NotPrivate, generator, whole
+from epsworth.exposure.inputs import NOT_PRIVATE, NotPrivate, check_count, generator, whole
 from epsworth.exposure.inputs import share as share_of_one
 from epsworth.parallel import check_n_jobs, in_order
 from epsworth.records import Records, as_records
@@ -228,8 +228,7 @@ def fresh(model: Trainable, rng: np.random.Generator) -> Trainable:
 
 def _labels(y: ArrayLike, count: int) -> NDArray[Any]:
     labels = label_array(y, "y")
-    if labels.shape != (count,):
-        raise ExposureError(f"y must hold one label per row, shape ({count},), got shape {labels.shape}")
+    check_count(labels.shape, count)
     gaps = np.array([is_missing(label) for label in labels.tolist()])
     if gaps.any():
         raise ExposureError(f"y, row {int(gaps.argmax())} has no label; fill or drop it first")

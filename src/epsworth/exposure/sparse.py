@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, as_floats, slices
 from epsworth.exposure.glm import ExposureError
 
 MOST_COLUMNS = 15_000  # a matrix of so many by so many takes 1.8 gigabytes, and two are held at once
@@ -150,7 +150,7 @@ class SparseRows:
             cells = total[one.first : one.first + one.width, other.first : other.first + other.width]
             count = _counted if cells.size <= max(FEW_CELLS, 1) else _added
             once = 0.5 if one is other else 1.0
-            for rows in _parts(len(self), CROSSED):
+            for rows in slices(len(self), CROSSED):
                 some, more = one.at(rows), other.at(rows)
                 count(cells, some, more, once * weights[rows] * some.values * more.values)
         for first in range(0, len(total), PANEL):  # each pair of slots was taken in one order
@@ -166,7 +166,7 @@ class SparseRows:
             low, high = slice(one.first, one.first + one.width), slice(other.first, other.first + other.width)
             cells = [np.ascontiguousarray(matrix[low, high]).ravel() for matrix in matrices]
             twice = 1.0 if one is other else 2.0
-            for rows in _parts(len(self), CROSSED):
+            for rows in slices(len(self), CROSSED):
                 some, more = one.at(rows), other.at(rows)
                 at, weight = _cell(some, more), twice * some.values * more.values
                 for total, values in zip(found, cells, strict=True):
@@ -186,7 +186,7 @@ class _Turned:
     def __matmul__(self, weights: Floats) -> Floats:
         columns = weights.reshape(len(self.rows), -1)
         found = np.zeros((self.rows.shape[1], columns.shape[1]))
-        for part in _parts(len(self.rows), SUMMED):
+        for part in slices(len(self.rows), SUMMED):
             for slot in self.rows[part].slots:
                 some = slice(slot.first, slot.first + slot.width)
                 for total, column in zip(found.T, columns[part].T, strict=True):
@@ -213,11 +213,6 @@ def sparse_rows(X: Any) -> SparseRows:
             f"X has {X.shape[1]:,} columns, more than {MOST_COLUMNS:,}; keep those that matter, or group them"
         )
     return SparseRows.of(X)
-
-
-def _parts(count: int, size: int) -> Iterator[slice]:
-    for first in range(0, count, size):
-        yield slice(first, min(first + size, count))
 
 
 def _cell(one: Slot, other: Slot) -> Any:

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats
-from epsworth.exposure.fitting import blocks, check_any, check_coefficients, check_l2
+from epsworth.arrays import Floats, as_floats, slices
+from epsworth.exposure.fitting import BLOCK, check_any, check_coefficients, check_l2
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
-from epsworth.exposure.inputs import NOT_PRIVATE, Classes, NotPrivate
-from epsworth.exposure.left_out import ROUNDING, Curvature, Problem, Regulariser, least_eigenvalue, refined
+from epsworth.exposure.inputs import Classes, NotPrivate
+from epsworth.exposure.left_out import ROUNDING, Curvature, Problem, Regulariser, furthest, least_eigenvalue, refined
 from epsworth.exposure.sparse import PANEL, SparseRows
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
-from epsworth.rounding import show_up, up
+from epsworth.rounding import up
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,7 @@ class Moves(NotPrivate):
         return len(self.distances)
 
     def __str__(self) -> str:
-        far = int(self.distances.argmax())
-        return (
-            f"{len(self)} rows: without row {far} the model moves furthest, by "
-            f"{show_up(float(self.distances[far]), 3)} within {show_up(float(self.errors[far]), 2)} ({NOT_PRIVATE})"
-        )
+        return furthest(self.distances, self.errors)
 
 
 def moves(
@@ -183,15 +179,17 @@ class _Steps:
         if math.isinf(self.rho):
             return distances, errors
         first, second = X.forms(self.inverse, self.squared)
-        parts = list(blocks(len(X)))
-        forms = np.concatenate([_upper(*self._form(part, first[part], second[part])[:2]) for part in parts])
-        bounds, own = Curvature.of(problem, forms, self.least, self.off), problem.own_gradient()
-        for part in parts:
-            distances[part], errors[part] = self._certified(part, first[part], second[part], bounds, own)
+        parts = list(slices(len(X), BLOCK))
+        offs = [self._form_offs(part, second[part]) for part in parts]
+        upper = up(np.maximum(first, 0) + np.concatenate([off for off, _ in offs]), ulps=4)
+        bounds, own = Curvature.of(problem, upper, self.least, self.off), problem.own_gradient()
+        for part, (a_off, b_off) in zip(parts, offs, strict=True):
+            forms = first[part], a_off, second[part], b_off
+            distances[part], errors[part] = self._certified(part, forms, bounds, own)
         return distances, errors
 
-    def _form(self, part: slice, first: Floats, second: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return ``x^T K^-1 x`` and how far it is off, and ``|B x|^2``, with how far that is off, of some rows."""
+    def _form_offs(self, part: slice, second: Floats) -> tuple[Floats, Floats]:
+        """Return how far ``x^T B x`` is off ``x^T K^-1 x``, and ``second`` off ``|B x|^2``, of some rows."""
         X, d = self.problem.X[part], len(self.w)
         assert isinstance(X, SparseRows)
         sizes, diagonal = X.absolute(), np.sqrt(np.diagonal(self.squared))
@@ -199,17 +197,17 @@ class _Steps:
         square_off = (terms + d) * ROUNDING * (sizes @ diagonal) ** 2
         reach = np.sqrt(np.maximum(second, 0) + square_off)
         off = self.rho * self.problem.lengths[part] * reach + terms * ROUNDING * (sizes @ np.sqrt(diagonal)) ** 2
-        return first, as_floats(off), second, as_floats(square_off)
+        return as_floats(off), as_floats(square_off)
 
     def _certified(
-        self, part: slice, first: Floats, second: Floats, bounds: Curvature, own: float
+        self, part: slice, forms: tuple[Floats, ...], bounds: Curvature, own: float
     ) -> tuple[Floats, Floats]:
         """Return lengths and errors of some rows: the pieces of a step, each with how far it is off."""
         problem, loss, (n, d) = self.problem, self.problem.loss, self.problem.X.shape
         X, length, size = problem.X[part], problem.lengths[part], problem.size
         assert isinstance(X, SparseRows)
         k, l2 = len(X.slots) + 2, problem.l2 if problem.regulariser == "mean" else 0.0
-        a, a_off, b, b_off = self._form(part, first, second)
+        a, a_off, b, b_off = forms
         w_size, far = float(np.linalg.norm(self.w)), np.sqrt(np.maximum(b, 0) + b_off)  # far >= |B x|
         w_off = self.rho * w_size + (d + 2) * ROUNDING * self.size * size * (1 + self.rho)
         c, e = X @ self.w, X @ self.z
@@ -250,10 +248,6 @@ class _Steps:
         if loss.self_concordant:
             errors = np.minimum(errors, bounds.off_by(part, as_floats(moved), shift, shift, own))
         return as_floats(steps), as_floats(errors + off)
-
-
-def _upper(value: Floats, off: Floats) -> Floats:
-    return up(np.maximum(value, 0) + off, ulps=4)
 
 
 def _inverse(matrix: Floats) -> Floats:

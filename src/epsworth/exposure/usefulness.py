@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.bounds import Risk
-from epsworth.exposure.fitting import Rows, blocks
+from epsworth.exposure.fitting import Rows
 from epsworth.exposure.inputs import NOT_PRIVATE, NotPrivate
 from epsworth.exposure.output import OutputPerturbation
 from epsworth.keeping import Arrays, Keeping
@@ -127,7 +127,7 @@ def simulate(
     """
     turning = _Turning(X, y, f, rates, OutputPerturbation(len(f), 1.0).sample(draws, rng))
     turns, base = np.zeros(draws * (len(rates) + 1)), 0
-    parts = list(blocks(len(X), max(1, CELLS // draws)))
+    parts = list(slices(len(X), max(1, CELLS // draws)))
     for part, (turned, right_before) in zip(parts, in_order(turning, parts, n_jobs=n_jobs, kept=kept), strict=True):
         turns += turned  # whole numbers: in any order the same
         base += right_before

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
 from epsworth.extras import needed
+from epsworth.frames import refuse_lazy
 from epsworth.headers import looks_like_header, shown_name
 from epsworth.pac.mechanism import Labels, check_masked
 from epsworth.pac.worlds import Units, near_groups, units_of
@@ -29,8 +30,7 @@ def checked_columns(X: Any) -> Any:
 
     A table's own reader would show what it holds.  Arrow's become those of polars: scikit-learn reads no names there.
     """
-    if hasattr(X, "tocsr"):
-        raise ValueError("X is a sparse table, must be one of numbers with its zeros; give X.toarray()")
+    refuse_lazy(X)
     if not hasattr(X, "__len__") or isinstance(X, (str, bytes, dict, set)):
         raise ValueError(f"X must be a table of shape (records, columns), got {type(X).__name__}")
     check_masked(X, "X")

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools, Floats, slices
 from epsworth.files import check_writable, replacing
 from epsworth.pac.allocation import allocate
 from epsworth.pac.fingerprints import mark
@@ -163,7 +163,7 @@ def _parts(mechanism: Mechanism, X: Floats, y: Labels | None) -> Iterator[Floats
 def _chunks(count: int, columns: int) -> list[slice]:
     """Cut rows at multiples of eight."""
     step = min(ROWS, max(64, CELLS // columns // 8 * 8))
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+    return list(slices(count, step))
 
 
 def _bits(bits: Bytes, start: int, stop: int) -> Bytes:
