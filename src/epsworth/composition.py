@@ -154,9 +154,13 @@ class Losses(NamedTuple):
 
     def delta(self, epsilon: float, k: int) -> float:
         """Return a delta that k releases keep together at this epsilon, of any sign."""
+        return self.around(epsilon, k)(epsilon)
+
+    def around(self, epsilon: float, k: int) -> Callable[[float], float]:
+        """Return what gives deltas of k releases at all epsilons, sharp near this one."""
         if self._lost(k) >= 1:
-            return 1.0
-        return self._sum(k, self._best(lambda tilt, size: k * size + _most(tilt) - tilt * epsilon, k)).delta(epsilon)
+            return lambda epsilon: 1.0
+        return self._sum(k, self._best(lambda tilt, size: k * size + _most(tilt) - tilt * epsilon, k)).delta
 
     @property
     def _support(self) -> tuple[Floats, Floats]:

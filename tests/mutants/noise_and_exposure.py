@@ -10,6 +10,7 @@ from planting import mutant
 ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
+OPTIMA = "tests/noise/test_optimum.py"
 RELEASES = "tests/noise/test_release.py"
 EXPOSED = "tests/exposure/test_exposure_rounding.py"
 OTHER = "tests/exposure/test_other_mechanisms.py"
@@ -63,12 +64,48 @@ def confidences_to_nearest(original):
 
 
 @mutant(
-    "epsworth.noise.program._floor",
+    "epsworth.noise.program.floor",
     claim="no noise of its kind has an ε below the floor that is stated",
     test="tests/noise/test_program.py::test_without_delta_the_optimum_is_the_staircase",
 )
 def floors_where_nothing_is_proven(original):
     return lambda cells, epsilon, *given, **options: 1.0001 * epsilon
+
+
+@mutant(
+    "epsworth.noise.levels.divergence_floor",
+    claim="no noise of its kind has a Rényi divergence below the floor that is stated",
+    test=f"{OPTIMA}::test_tangents_bound_random_laws",
+)
+def tangents_of_a_law_with_less_outside(original):
+    return lambda cells, half, order, failing: original(cells, half, order, failing / 2)
+
+
+@mutant(
+    "epsworth.noise.lattice.TableNoise.renyi",
+    claim="what a noise costs under any objective is never below the truth",
+    test=f"{OPTIMA}::test_renyi_divergences_of_tables_are_sums_and_never_below_them",
+)
+def divergences_to_nearest(original):
+    return lambda self, order: original(self, order) * (1 - 1e-6)
+
+
+@mutant(
+    "epsworth.noise.objective._rho",
+    claim="what a noise costs under any objective is never below the truth",
+    test=f"{OPTIMA}::test_rho_is_the_greatest_ratio_of_divergence_and_order",
+)
+def the_greatest_ratio_that_was_tried(original):
+    return lambda noise, narrow: max(noise.renyi(order) / order for order in (2.0, 32.0, 512.0))
+
+
+@mutant(
+    "epsworth.noise.objective._caught",
+    claim="what a noise costs under any objective is never below the truth",
+    test=f"{OPTIMA}::test_what_an_attacker_gains_is_that_of_the_best_test",
+)
+def attackers_who_do_not_choose(original):
+    return lambda deltas, rate: deltas(0.0)
 
 
 @mutant(

@@ -13,7 +13,7 @@ from scipy.signal import fftconvolve
 
 from epsworth import noise
 from epsworth.composition import Losses, sampled
-from epsworth.noise.composition import _reach, composed_delta, composed_epsilon
+from epsworth.noise.composition import _reach, composed_epsilon, deltas_around
 from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.ranking import noise_named, question
@@ -84,7 +84,7 @@ def test_composition_lies_in_an_independent_bracket(releases):
             whole = fftconvolve(whole, one)
         losses = (np.arange(whole.size) + low * releases) * step
         bracket.append(float((whole * np.maximum(1 - np.exp(epsilon - losses), 0)).sum()))
-    value = composed_delta(found, epsilon, releases)
+    value = deltas_around(found, releases, epsilon=epsilon)(epsilon)
     assert bracket[0] - 1e-9 <= value <= bracket[1] * 1.01
 
 
@@ -102,7 +102,7 @@ def test_staircase_composes_as_three_point_losses():
             ways = comb(releases, up) * comb(releases - up, down)
             chance = ways * top**up * low**down * flat ** (releases - up - down)
             exact += chance * max(0.0, 1 - np.exp(epsilon - (up - down) * found.loss))
-    assert composed_delta(found, epsilon, releases) == pytest.approx(exact, rel=1e-6)
+    assert deltas_around(found, releases, epsilon=epsilon)(epsilon) == pytest.approx(exact, rel=1e-6)
 
 
 # T, theta, beta -> Gaussian, boosted Gaussian, Laplace, staircase; total delta = 1e-5

@@ -9,9 +9,10 @@ import pytest
 from scipy.optimize import linprog
 
 from epsworth import noise
-from epsworth.noise import program
+from epsworth.noise import optimum, program
+from epsworth.noise.cells import Cells
 from epsworth.noise.lattice import CellNoise, LatticeNoise
-from epsworth.noise.program import Cells, Order, _solve
+from epsworth.noise.program import Order, _solve
 from epsworth.noise.staircase import best_staircase
 from strategies import sparing
 
@@ -50,7 +51,7 @@ def test_the_best_noise_is_at_its_floor_whatever_is_asked():
         epsilon = found.noise.epsilon(delta)
         assert Fraction(found.noise.outside) <= Fraction(beta)
         assert found.floor_any <= found.floor <= epsilon
-        assert epsilon <= max(found.floor * (1 + 5e-5), 1.001 * program.LEAST), (theta, beta, delta, lattice)
+        assert epsilon <= max(found.floor * (1 + 5e-5), 1.001 * optimum.LEAST), (theta, beta, delta, lattice)
 
 
 def least_outside(points: int, shift: int, inside: int, epsilon: float, delta: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsworth import noise
-from epsworth.noise.composition import composed_delta
+from epsworth.noise.composition import deltas_around
 from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.published import published_terms
@@ -143,7 +143,7 @@ def test_published_delta(case):
 @cases("delta_composed")
 def test_composed_delta_lies_in_the_bracket(case):
     p, expect = case["params"], case["expect"]
-    found = composed_delta(built(p), p["eps"], p["T"], beyond=1e-9)
+    found = deltas_around(built(p), p["T"], epsilon=p["eps"], beyond=1e-9)(p["eps"])
     assert expect["delta_lower"] <= found <= 1.05 * expect["delta_upper"]
 
 

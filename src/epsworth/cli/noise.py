@@ -31,6 +31,12 @@ def noise(
     ] = None,
     lattice: Annotated[float | None, typer.Option(help="Step of the lattice of true answers; 1 for counts.")] = None,
     scale: Annotated[float | None, typer.Option(help="fixed: the kernel's scale; the sensitivity by default.")] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="What is to be small: epsilon, advantage or tpr@RATE of an attacker, renyi@ORDER, zcdp, or gdp."
+        ),
+    ] = "epsilon",
     published: Annotated[
         bool, typer.Option("--published", help="Add what the published accounting claims (not a bound).")
     ] = False,
@@ -62,6 +68,7 @@ def noise(
             lattice=lattice,
             scale=scale,
             method="published" if published else "exact",
+            objective=objective,
         )
     except ImportError as error:
         raise ValueError(str(error)) from None
@@ -72,6 +79,7 @@ def noise(
     asked = {
         "within": within, "confidence": confidence, "sensitivity": sensitivity, "region": region, "delta": delta,
         "releases": releases, "offset": offset, "answers": answers, "lattice": lattice, "scale": scale,
+        "objective": objective,
     }  # fmt: skip
     document = {"question": asked, **ranked.to_dict(), "shape": _shape(ranked)}
     write_document_page(report, document)
@@ -95,17 +103,19 @@ def _print(ranked: Ranking, quiet: bool) -> None:
     out = show.console()
     asked = ranked.asked
     together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
-    out.print(f"[bold]epsilon{together}, delta {show_up(asked.delta)}[/bold] (central model, per data set)")
-    columns = "noise", "epsilon", "Pr(within)", "rms error", "pairs", "above floor", ""
-    table = show.table(*columns, left=("noise", ""))
+    plain = asked.objective.name == "epsilon"
+    what = f"epsilon{together}, delta {show_up(asked.delta)}" if plain else f"{asked.objective}{together}"
+    out.print(f"[bold]{what}[/bold] (central model, per data set)")
+    columns = "noise", asked.objective.name, *(() if plain else ("epsilon",)), "Pr(within)", "rms error", "pairs"
+    table = show.table(*columns, "above floor", "", left=("noise", ""))
     for choice in ranked:
-        above = f"{100 * (choice.epsilon / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
+        above = f"{100 * (choice.cost / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
         if choice is ranked.taken:
             remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(
-            choice.name, show_up(choice.epsilon), show_down(choice.confidence, 5), f"{choice.rmse:.4g}",
-            str(choice.pairs), above, remark,
+            choice.name, show_up(choice.cost), *(() if plain else (show_up(choice.epsilon),)),
+            show_down(choice.confidence, 5), f"{choice.rmse:.4g}", str(choice.pairs), above, remark,
         )  # fmt: skip
     out.print(table)
     for name, why in ranked.left_out.items():

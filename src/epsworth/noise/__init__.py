@@ -5,7 +5,8 @@
 ``profiles``     exact hockey-stick and Renyi divergences of boosted kernels
 ``mechanism``    what every noise offers; boosted kernels
 ``staircase``, ``lattice``, ``clamped``   the other noises
-``program``      the best noise there is, and floors that nobody passes
+``optimum``      the best noise there is, and floors that nobody passes; ``objective``: what is to be small
+``cells``        what such noise looks like; ``program``: of one release; ``levels``: of several
 ``composition``  several releases
 ``tuning``       which kernel, which boost
 ``choice``, ``ranking``   a row, and the ranked list
@@ -28,7 +29,7 @@ from epsworth.noise.local import (
     on_simplex,
     pb_grr,
 )
-from epsworth.noise.program import Optimum, optimal_noise
+from epsworth.noise.optimum import Optimum, optimal_noise
 from epsworth.noise.published import published_delta, published_epsilon, published_renyi
 from epsworth.noise.questions import (
     best_confidence,

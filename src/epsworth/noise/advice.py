@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from epsworth.noise.objective import EPSILON, Objective
 from epsworth.rounding import show_down, show_up
 
 UNTRIED = "was not tried: "  # how the reasons begin of noise of which nothing is known
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
-RULE = "Advised: the smallest error among the noises whose proven epsilon is within 1 % of the least."
+RULE = "Advised: the smallest error among the noises whose proven cost is within 1 % of the least."
 
 
 class Ranked(Protocol):
@@ -26,6 +27,10 @@ class Ranked(Protocol):
     @property
     def delta(self) -> float:
         """Its delta."""
+
+    @property
+    def cost(self) -> float:
+        """What was to be small."""
 
     @property
     def releases(self) -> int:
@@ -46,16 +51,16 @@ Row = TypeVar("Row", bound=Ranked)
 def taken(rows: Sequence[Row]) -> Row | None:
     """Return the row that is advised: of those that cost the least, or 1 % more, the one that errs least."""
     best = cheapest_sound(rows)
-    near = (row for row in rows if best is not None and row.sound and row.epsilon <= best.epsilon * ALIKE)
+    near = (row for row in rows if best is not None and row.sound and row.cost <= best.cost * ALIKE)
     return min(near, key=lambda row: row.rmse, default=None)
 
 
 def cheapest_sound(rows: Sequence[Row]) -> Row | None:
     """Return the row that costs the least of those that are bounds."""
-    return min((row for row in rows if row.sound), key=lambda row: row.epsilon, default=None)
+    return min((row for row in rows if row.sound), key=lambda row: row.cost, default=None)
 
 
-def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str]) -> str:
+def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str], objective: Objective = EPSILON) -> str:
     """Say in a sentence which to take and why; ``floor`` is what no noise is cheaper than, 0 where none is known."""
     take, best = taken(rows), cheapest_sound(rows)
     if take is None or best is None:
@@ -67,12 +72,13 @@ def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str]) ->
             )
             return f"No noise that was tried keeps this constraint with this delta; not tried were {'; '.join(told)}."
         return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
-    words = f"Take {take.name}: epsilon {show_up(take.epsilon)}"
-    words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
+    words = f"Take {take.name}: {objective.said(take.cost)}"
+    if objective == EPSILON:
+        words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
     words += f" for {take.releases} releases together" if take.releases > 1 else ""
     words += f", root mean squared error {take.rmse:.4g}"
     if take is not best:
-        words += f"; {best.name} costs {show_up(best.epsilon)}, but errs more ({best.rmse:.4g})"
+        words += f"; {best.name} costs {show_up(best.cost)}, but errs more ({best.rmse:.4g})"
     if floor > 0:
         words += f"; no noise whose density falls outwards costs less than {show_down(floor)}"
     return words + "."

@@ -44,6 +44,8 @@ class Choice(Result):
         The mechanism, with its profile.
     exact_epsilon : float
         The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
+    cost : float
+        What was asked to be small, of all releases together: epsilon unless another objective was named.
     region : Region
         Where answers must land; answers beyond the ends of its public list, if it has one, are refused.
 
@@ -67,6 +69,7 @@ class Choice(Result):
     pairs: int
     noise: NoiseMechanism = field(repr=False)
     exact_epsilon: float
+    cost: float
     region: Region = field(repr=False)
 
     def law(self, answer: ArrayLike = 0.0) -> Law:
@@ -101,5 +104,5 @@ class Choice(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values; None where no epsilon is kept."""
-        names = ("name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon")
+        names = "name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon", "cost"
         return {name: json_form(getattr(self, name)) for name in names}

@@ -37,6 +37,15 @@ class Clamped(NoiseMechanism):
         return self._free.pure_epsilon
 
     @property
+    def gaussian(self) -> float | None:
+        """The kernel's."""
+        return self._free.gaussian
+
+    def renyi(self, order: float) -> float:
+        """Return the kernel's Renyi divergence."""
+        return self._free.renyi(order)
+
+    @property
     def outside(self) -> float:
         """Every output lies in the region."""
         return 0.0

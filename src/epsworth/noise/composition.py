@@ -6,7 +6,7 @@ Binning the *outputs* would be no bound: that is post-processing, which lowers d
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
 
 from epsworth.composition import Losses, finest
 from epsworth.noise.mechanism import Boosted, NoiseMechanism
@@ -15,6 +15,7 @@ from epsworth.noise.regions import Absolute
 from epsworth.rounding import up
 
 POINTS = 4000  # grid points on either side of zero
+WIDE = 50.0  # a loss of which it makes no difference whether it is larger
 BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
 
 
@@ -26,9 +27,9 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
     if releases == 1:
         return noise.epsilon(delta)
     pure = up(releases * noise.pure_epsilon)
-    if isinstance(noise, Boosted) and noise.kernel == "gaussian" and noise.boost == 1:
-        reach = up(noise.sensitivity * math.sqrt(releases), ulps=2)  # T answers are one answer of this sensitivity
-        return replace(noise, region=Absolute(reach), sensitivity=reach).epsilon(delta)
+    if noise.gaussian is not None:
+        reach = up(noise.gaussian * math.sqrt(releases), ulps=2)  # T answers are one answer of this sensitivity
+        return Boosted("gaussian", 1.0, 1.0, Absolute(reach), reach).epsilon(delta)
     if delta == 0:
         return pure
     reach = _reach(noise, delta / releases)
@@ -39,15 +40,24 @@ def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, poin
     return min(Losses.of(noise.profile, reach, finest(releases, points)).epsilon(delta, releases), pure)
 
 
-def composed_delta(noise: NoiseMechanism, epsilon: float, releases: int, *, beyond: float = 1e-12) -> float:
-    """Return a delta kept by several releases together at this epsilon; never below the truth.
+def deltas_around(
+    noise: NoiseMechanism, releases: int, points: int = POINTS, *, epsilon: float = 0.0, beyond: float = 1e-12
+) -> Callable[[float], float]:
+    """Return what gives deltas that releases keep together, at epsilons of any sign: sharp around one of them.
 
-    ``beyond`` bounds the mass of one release's loss that the grid does not resolve.
+    Never below the truth.  ``beyond`` bounds the mass of one release's loss that the grid does not resolve.
     """
+    if releases == 1:
+
+        def delta(epsilon: float) -> float:
+            kept = float(noise.profile(abs(epsilon)))
+            return kept if epsilon >= 0 else min(1.0, up(math.exp(epsilon) * kept - math.expm1(epsilon), ulps=20))
+
+        return delta
     reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
-    if not math.isfinite(reach):
-        raise ValueError(f"the loss exceeds every bound with more than {beyond:g}; take a larger one")
-    return Losses.of(noise.profile, reach, finest(releases, POINTS)).delta(epsilon, releases)
+    if not 0 < reach < math.inf:  # more than that is lost wholly, or hardly anything at all
+        reach = WIDE
+    return Losses.of(noise.profile, reach, finest(releases, points)).around(epsilon, releases)
 
 
 def _reach(noise: NoiseMechanism, delta: float) -> float:

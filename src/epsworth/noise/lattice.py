@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.mechanisms.steps import Lattice, Steps
@@ -22,7 +22,7 @@ from epsworth.noise.allowed import in_decimals
 from epsworth.noise.answers import finite, in_steps
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
 from epsworth.noise.profiles import Kernel
-from epsworth.rounding import up
+from epsworth.rounding import UNIT, up
 
 # In roundings, u = 2^-53, relative.  `np.sum` adds 128 numbers in eight lanes and halves longer arrays: fewer than 64
 # a number; `np.cumsum` one after the other.  NumPy's exp and log err by at most 4 units in the last place, 8 u.
@@ -71,7 +71,7 @@ class TableNoise(NoiseMechanism):
         tables = []
         for shift in self._shifts:
             first, second = self.masses, np.zeros_like(self.masses)
-            second[shift:] = self.masses[: self.masses.size - shift]
+            second[shift:] = self.masses[: max(0, self.masses.size - shift)]  # a table may be shorter than its shift
             first, second = first[first > 0], second[first > 0]
             with np.errstate(divide="ignore"):
                 loss = np.log(first) - np.log(second) + self._blur
@@ -105,6 +105,22 @@ class TableNoise(NoiseMechanism):
     def pure_epsilon(self) -> float:
         """The pure epsilon of the whole law, tails included."""
         return self.pure
+
+    def renyi(self, order: float) -> float:
+        """Return the Renyi divergence of an order, never rounded down: a sum over the table, and its ends.
+
+        What has no place under the other answer, and what is beyond the table, loses the pure epsilon at most.
+        """
+        if not math.isfinite(self.pure):
+            return math.inf
+        found = []
+        for shift in self._shifts:
+            first, second = self.masses[shift:], self.masses[: max(0, self.masses.size - shift)]
+            first, second = first[(both := (first > 0) & (second > 0))], second[both]
+            ends = np.log(self.masses[:shift].sum() + self.lost) + (order - 1) * self.pure
+            moment = float(logsumexp(np.append(order * np.log(first) + (1 - order) * np.log(second), ends)))
+            found.append(moment + 2 * order * self._blur + self.masses.size * UNIT)
+        return max(0.0, up(max(found) / (order - 1), ulps=4))
 
     @property
     def outside(self) -> float:

@@ -73,6 +73,15 @@ class NoiseMechanism(ABC):
         """How many ordered pairs of true answers the profile compares; one where a proof says which is worst."""
         return 1
 
+    @property
+    def gaussian(self) -> float | None:
+        """The sensitivity in standard deviations, if the noise is Gaussian and nothing else."""
+        return None
+
+    @abstractmethod
+    def renyi(self, order: float) -> float:
+        """Return the largest Renyi divergence of an order above 1 between answers, infinite where none is known."""
+
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that is kept with this delta, the smallest up to rounding; infinite if none is."""
         if delta == 0:
@@ -143,10 +152,16 @@ class Boosted(NoiseMechanism):
         delta(epsilon) <= Phi(-t), where epsilon = r^2 / 2 + r t and r is the sensitivity in scales, and Phi(-t) is at
         most exp(-t^2 / 2) / (t sqrt(2 pi)): at most delta where that holds with `STEEP` <= t in the place of t.
         """
-        if self.kernel != "gaussian" or self.boost != 1 or not 0 < delta < FINEST:
+        r = self.gaussian
+        if r is None or not 0 < delta < FINEST:
             return super().epsilon(delta)
-        r = self.sensitivity / self.scale
         return up(r * r / 2 + r * math.sqrt(-2 * (math.log(delta) + math.log(STEEP * math.sqrt(2 * math.pi)))), ulps=16)
+
+    @property
+    def gaussian(self) -> float | None:
+        """The sensitivity in standard deviations, without a boost."""
+        plain = self.kernel == "gaussian" and self.boost == 1
+        return up(self.sensitivity / self.scale) if plain else None
 
     def renyi(self, order: float) -> float:
         """Return the largest Renyi divergence of an order, up to rounding."""

@@ -16,8 +16,9 @@ from epsworth.noise import allowed, regions
 from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.optimum import MOST_RELEASES
 from epsworth.noise.profiles import Kernel, boost_needed, outside
-from epsworth.noise.ranking import MOST_RELEASES, WIDEST_RATIO, noise_named, question
+from epsworth.noise.ranking import WIDEST_RATIO, noise_named, question
 from epsworth.noise.regions import Kind
 from epsworth.noise.tuning import first_kept
 from epsworth.rounding import float_below, up
@@ -137,12 +138,14 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
 
 
 def renyi(noise: NoiseMechanism, order: float) -> float:
-    """Return the Renyi divergence of an order above 1 of a boosted kernel, over all neighbouring answers.
+    """Return the Renyi divergence of an order above 1, over all neighbouring answers; never below the truth.
+
+    Infinite where none is known: for discrete Gaussian noise, whose table ends.
 
     Parameters
     ----------
     noise : NoiseMechanism
-        What `boosted` returns.
+        What `boosted` returns, or the ``noise`` of a `Choice`.
     order : float
         Above 1.
 
@@ -157,10 +160,7 @@ def renyi(noise: NoiseMechanism, order: float) -> float:
     >>> round(renyi(boosted(scale=2.0, theta=2.0, confidence=0.95), 4.0), 6)
     2.15653
     """
-    order = allowed.order(order)
-    if not isinstance(noise, Boosted):
-        raise ValueError(f"renyi needs kernel 'gaussian' or 'laplace', got a {type(noise).__name__}")
-    return noise.renyi(order)
+    return noise.renyi(allowed.order(order))
 
 
 def best_confidence(

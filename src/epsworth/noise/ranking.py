@@ -15,19 +15,29 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Floats
 from epsworth.noise import allowed, regions
 from epsworth.noise.advice import UNTRIED, advice, taken
+from epsworth.noise.cells import ProgramError
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
-from epsworth.noise.composition import composed_epsilon
+from epsworth.noise.composition import POINTS, composed_epsilon
 from epsworth.noise.figures import Panel, draw_densities, draw_epsilons
 from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import FINEST, Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.objective import EPSILON, Objective
+from epsworth.noise.optimum import MOST_RELEASES, Optimum, optimal_noise
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
-from epsworth.noise.program import Optimum, ProgramError, optimal_noise
 from epsworth.noise.published import MOST_SEARCHED, published_choice
 from epsworth.noise.regions import Absolute, Fixed, Kind, Region
 from epsworth.noise.release import released_epsilon
 from epsworth.noise.staircase import best_staircase
-from epsworth.noise.tuning import best_boosted, best_discrete, best_truncated, discrete_plain, least_boosted, plain
+from epsworth.noise.tuning import (
+    SEARCH_POINTS,
+    best_boosted,
+    best_discrete,
+    best_truncated,
+    discrete_plain,
+    least_boosted,
+    plain,
+)
 from epsworth.results import Result
 
 if TYPE_CHECKING:
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
 Method = Literal["exact", "published"]
 COMPARED = ("optimal", "staircase", "laplace", "pb_laplace", "pb_gaussian", "gaussian")  # in plots
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplace")
-MOST_RELEASES = 1 << 20
 WIDEST_RATIO = 1e9  # of a region's half-width, or a scale, and the sensitivity, either way
 
 
@@ -51,6 +60,11 @@ class Question:
     releases: int
     lattice: float | None
     scale: float
+    objective: Objective = EPSILON
+
+    def cost(self, noise: NoiseMechanism, points: int = POINTS) -> float:
+        """Return what the releases cost together."""
+        return self.objective.cost(noise, self.delta, self.releases, points)
 
     @property
     def half(self) -> float:
@@ -65,11 +79,11 @@ class Question:
 
     @cached_property
     def optimum(self) -> Optimum | None:
-        """The best noise for one release, and floors; None where its program would be too large, or failed."""
+        """The best noise, and floors; None where its program would be too large, or failed."""
         try:
             return optimal_noise(
                 self.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
-                lattice=self.lattice,
+                lattice=self.lattice, releases=self.releases, objective=self.objective.text,
             )  # fmt: skip
         except (ProgramError, TooLarge):
             return None
@@ -88,10 +102,10 @@ class Ranking(Result, Sequence[Choice]):
     Attributes
     ----------
     choices : tuple of Choice
-        Ranked by epsilon.
+        Ranked by their cost: epsilon, or the objective asked for.
     floor : float
-        For one release under an absolute error: no noise whose density, or masses on the lattice, fall on either side
-        of zero has a smaller epsilon (a dual bound); 0 where no floor is known.
+        Under an absolute error: no noise whose density, or masses on the lattice, fall on either side of zero costs
+        less (a dual bound); 0 where no floor is known, as for the epsilon of several releases with a delta.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
@@ -138,7 +152,7 @@ class Ranking(Result, Sequence[Choice]):
     @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        return advice(self.choices, self.floor, self.left_out)
+        return advice(self.choices, self.floor, self.left_out, self.asked.objective)
 
     def __str__(self) -> str:
         """Show a line per choice, and the advice."""
@@ -147,6 +161,7 @@ class Ranking(Result, Sequence[Choice]):
     def to_dict(self) -> dict[str, Any]:
         """Return rows, floor and advice as plain values."""
         return {
+            "objective": self.asked.objective.text,
             "rows": [choice.to_dict() for choice in self],
             "floor": self.floor,
             "left_out": self.left_out,
@@ -191,8 +206,9 @@ def cheapest(
     lattice: float | None = None,
     scale: float | None = None,
     method: Method = "exact",
+    objective: str = "epsilon",
 ) -> Ranking:
-    """Return every noise that keeps answers in a region with this confidence, least epsilon first.
+    """Return every noise that keeps answers in a region with this confidence, the cheapest first.
 
     Claim: each row with ``sound`` True is (epsilon, delta)-DP for all releases together, between any two data sets
     whose answers differ by at most the sensitivity, and each release lies in the region with at least its
@@ -225,6 +241,11 @@ def cheapest(
     method : {"exact", "published"}
         ``published`` adds the boosted rows as Jiang et al. 2025 account for them: ``sound`` False, with the exact
         epsilon of what they choose beside it.
+    objective : str
+        What is to be small, of all releases together: "epsilon"; what an attacker gains who saw them and guesses
+        which of two neighbouring data sets it was, "advantage" (true less false positive rate at best) or "tpr@0.01"
+        (true positive rate at this false positive rate); "renyi@8" (divergence of this order), "zcdp" (rho), "gdp"
+        (mu).  All but epsilon hold whatever ``delta`` is.
 
     Examples
     --------
@@ -234,43 +255,51 @@ def cheapest(
     True
     >>> round(ranked.named("pb_gaussian").epsilon, 4)
     1.2525
+    >>> attacked = cheapest(5, confidence=0.95, objective="tpr@0.01")  # of an attacker who is wrong 1 % of the time
+    >>> print(f"{attacked[0].name}: {attacked[0].cost:.4f}")
+    optimal: 0.0177
 
     References
     ----------
     Jiang, Zhang, Lu, Du, Sharma & Yan 2025 (the question and boosting); Geng & Viswanath 2014 (staircase);
     Balle & Wang 2018 (Gaussian); Doroshenko et al. 2022 (composition).
     """
-    asked = question(theta, confidence, sensitivity, delta, releases, region, offset, answers, lattice, scale)
+    asked = question(
+        theta, confidence, sensitivity, delta, releases, region, offset, answers, lattice, scale, objective
+    )
     if method not in ("exact", "published"):
         raise ValueError(f"method must be 'exact' or 'published', got {method!r}")
     if method == "published":
         allowed.whole(releases, "releases with method='published'", 1, MOST_SEARCHED)
+        if asked.objective != EPSILON:
+            raise ValueError(f"method='published' accounts for epsilon alone, got objective {objective!r}")
     found, left_out = [], {}
     for name, build in _builders(asked).items():
         try:
             noise = build()
             epsilon = _stated(noise, asked)
+            cost = epsilon if asked.objective == EPSILON else asked.cost(noise)
         except TooLarge as error:
             left_out[name] = f"{UNTRIED}{error}"
             continue
-        if math.isfinite(epsilon):
-            found.append(_choice(name, noise, epsilon, asked))
+        if math.isfinite(cost):
+            found.append(_choice(name, noise, epsilon, cost, asked))
         else:
             left_out[name] = _why_not(name, asked)
     if method == "published":
         found += _published(asked)
-    absolute = isinstance(asked.region, Absolute) and asked.releases == 1
+    absolute = isinstance(asked.region, Absolute) and asked.optimum is not None
     floor = asked.optimum.floor if absolute and asked.optimum is not None else 0.0
-    return Ranking(tuple(sorted(found, key=lambda choice: choice.epsilon)), floor, left_out, asked)
+    return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), floor, left_out, asked)
 
 
 def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
-    """Return the epsilon of one noise for other half-widths of an absolute error: a curve for a plot."""
+    """Return the cost of one noise for other half-widths of an absolute error: a curve for a plot."""
 
     def at(half: float) -> float:
         other = replace(asked, region=Absolute(half), lattice=None)
         try:
-            return composed_epsilon(noise_named(name, other), other.delta, other.releases)
+            return other.cost(noise_named(name, other))
         except TooLarge:  # not on offer at this width
             return math.inf
 
@@ -288,7 +317,7 @@ def noise_named(name: str, asked: Question) -> NoiseMechanism:
 def question(
     theta: float | tuple[float, float], confidence: allowed.Confidence, sensitivity: float, delta: float,
     releases: int = 1, region: Kind = "absolute", offset: float | None = None, answers: ArrayLike | None = None,
-    lattice: float | None = None, scale: float | None = None,
+    lattice: float | None = None, scale: float | None = None, objective: str = "epsilon",
 ) -> Question:  # fmt: skip
     """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
@@ -302,7 +331,7 @@ def question(
         raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
     asked = Question(
         where, allowed.failure(confidence), sensitivity, allowed.share(delta, "delta", zero=True), releases,
-        lattice, sensitivity if scale is None else allowed.length(scale, "scale"),
+        lattice, sensitivity if scale is None else allowed.length(scale, "scale"), Objective.of(objective),
     )  # fmt: skip
     for width, what in ((asked.half, "theta"), (asked.scale, "scale")):
         if not WIDEST_RATIO >= width / sensitivity >= 1 / WIDEST_RATIO:
@@ -316,26 +345,29 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     """Return the list for this kind of region: name -> how to build the tuned noise."""
     if isinstance(asked.region, Fixed):
         return _fixed_builders(asked, asked.region)
-    region, failure, size, delta, releases = asked.region, asked.failure, asked.sensitivity, asked.delta, asked.releases
+    region, failure, size = asked.region, asked.failure, asked.sensitivity
+    delta = asked.delta if asked.releases == 1 and asked.objective == EPSILON else None  # what is fast to search
+    searched = partial(asked.cost, points=SEARCH_POINTS)
     built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, failure, size)}
     for kernel in KERNELS:
         built[kernel] = partial(plain, kernel, region, failure, size)
-        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, delta, releases)
+        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, delta, searched)
     if not isinstance(region, Absolute):
         return built
     for kernel in KERNELS:
-        built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, delta, releases)
+        built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, asked.delta / asked.releases)
         built[f"discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=False)
         built[f"pb_discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=True)
-    if releases == 1:
-        built["optimal"] = asked.best
+    built["optimal"] = asked.best
     return built
 
 
 def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
     if not boosted:
         return discrete_plain(kernel, asked.grid, asked.failure)
-    return best_discrete(kernel, asked.grid, asked.failure, asked.delta, asked.releases)
+    alone = asked.releases == 1 and asked.delta > 0 and asked.objective == EPSILON
+    searched = partial(asked.cost, points=SEARCH_POINTS)
+    return best_discrete(kernel, asked.grid, asked.failure, asked.delta if alone else None, searched)
 
 
 def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
@@ -357,10 +389,12 @@ def _stated(noise: NoiseMechanism, asked: Question) -> float:
     return max(own, drawn) if math.isfinite(drawn) else own
 
 
-def _choice(name: str, noise: NoiseMechanism, epsilon: float, asked: Question, claimed: float | None = None) -> Choice:
+def _choice(
+    name: str, noise: NoiseMechanism, epsilon: float, cost: float, asked: Question, claimed: float | None = None
+) -> Choice:
     return Choice(
         name, epsilon if claimed is None else claimed, asked.delta, asked.releases, noise.confidence, noise.rmse,
-        claimed is None, noise.pairs, noise, epsilon, asked.region,
+        claimed is None, noise.pairs, noise, epsilon, cost, asked.region,
     )  # fmt: skip
 
 
@@ -371,10 +405,12 @@ def _published(asked: Question) -> list[Choice]:
         return []
     noise, claimed = found
     exact = composed_epsilon(noise, asked.delta, asked.releases)
-    return [_choice("pb_gaussian (published)", noise, exact, asked, claimed)]
+    return [_choice("pb_gaussian (published)", noise, exact, claimed, asked, claimed)]
 
 
 def _why_not(name: str, asked: Question) -> str:
+    if asked.objective != EPSILON:
+        return f"no bound on its {asked.objective} is known"
     if asked.delta == 0:
         return "keeps no epsilon with delta 0"
     if name.startswith("truncated"):

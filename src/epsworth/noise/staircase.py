@@ -7,6 +7,7 @@ Pr[|noise| > theta] = e^(-(j + 1) eps) / (r + e^-eps (1 - r)).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +61,17 @@ class Staircase(NoiseMechanism):
     def pure_epsilon(self) -> float:
         """The stated loss."""
         return self.loss
+
+    def renyi(self, order: float) -> float:
+        """Return the Renyi divergence: the loss is the pure epsilon on a mass P+, its negative on P+ e^-eps, or 0.
+
+        M - 1 = P+ ((e^((a - 1) eps) - 1) + e^-eps (e^((1 - a) eps) - 1)), whose logarithm is taken in parts.
+        """
+        reached = 0.5 + min(self.share, 1 - self.share) * self._top
+        gain = (order - 1) * self.loss
+        back = math.exp(-self.loss) * math.expm1(-gain) / math.exp(min(gain, 700.0))
+        moment = gain + math.log(reached) + math.log1p(back - math.exp(-gain) + math.exp(-gain) / reached)
+        return max(0.0, up(moment / (order - 1), ulps=64) + 1e-14 / (order - 1))
 
     @property
     def outside(self) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from epsworth.arrays import Bools, Floats, as_floats
-from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import (
@@ -40,6 +39,7 @@ SEARCH_POINTS = 400  # of the composition's grid while searching; the chosen sca
 
 Noise = TypeVar("Noise", bound=NoiseMechanism)
 Objective = Callable[[Floats], Floats]
+Cost = Callable[[NoiseMechanism], float]
 
 
 def plain_scale(kernel: Kernel, region: Region, failure: float) -> float:
@@ -70,9 +70,12 @@ def least_boosted(kernel: Kernel, scale: float, region: Region, sensitivity: flo
 
 
 def best_boosted(
-    kernel: Kernel, region: Region, failure: float, sensitivity: float, delta: float, releases: int = 1
+    kernel: Kernel, region: Region, failure: float, sensitivity: float, delta: float | None, cost: Cost | None = None
 ) -> Boosted:
-    """Return the boosted kernel with the least epsilon (up to the search, about 1e-5) and the smallest boost."""
+    """Return the boosted kernel with the least epsilon (up to the search, about 1e-5) and the smallest boost.
+
+    Without a ``delta``, with the least ``cost``.
+    """
     base = plain_scale(kernel, region, failure)
 
     def boosts(scales: Floats) -> Floats:
@@ -84,31 +87,32 @@ def best_boosted(
 
         return first_kept(with_boost, float(boosts(as_floats(scale))), failure, +1)
 
-    if releases > 1:
+    if delta is None:
+        assert cost is not None
 
         def together(scales: Floats) -> Floats:
-            return np.array([composed_epsilon(built(float(s)), delta, releases, points=SEARCH_POINTS) for s in scales])
+            return np.array([cost(built(float(s))) for s in scales])
 
-        return built(_least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
+        return built(least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
     many = region.pairs(sensitivity).first.size > 1
 
     def single(scales: Floats) -> Floats:
         return epsilons(kernel, scales, boosts(scales), region, sensitivity, delta)
 
     grid = base * np.geomspace(1, WIDEST, COARSE if many else FINE)
-    return built(_least(single, grid, zooms=1 if many else ZOOMS, per_zoom=9 if many else PER_ZOOM))
+    return built(least(single, grid, zooms=1 if many else ZOOMS, per_zoom=9 if many else PER_ZOOM))
 
 
-def best_truncated(kernel: Kernel, region: Region, sensitivity: float, delta: float, releases: int = 1) -> Boosted:
+def best_truncated(kernel: Kernel, region: Region, sensitivity: float, delta: float) -> Boosted:
     """Return the kernel restricted to the region, at the scale with the least epsilon; it may be infinite."""
     low, high = region.ends(region.hardest)
     half = float((high - low).min() / 2)
 
     def single(scales: Floats) -> Floats:
-        return epsilons(kernel, scales, np.full(scales.shape, np.inf), region, sensitivity, delta / releases)
+        return epsilons(kernel, scales, np.full(scales.shape, np.inf), region, sensitivity, delta)
 
     grid = half * np.geomspace(0.01, 3.0, 2 * COARSE)
-    return Boosted(kernel, _least(single, grid, zooms=ZOOMS, per_zoom=PER_ZOOM), np.inf, region, sensitivity)
+    return Boosted(kernel, least(single, grid, zooms=ZOOMS, per_zoom=PER_ZOOM), np.inf, region, sensitivity)
 
 
 def epsilons(
@@ -136,8 +140,8 @@ def discrete_plain(kernel: Kernel, grid: Spacing, failure: float) -> LatticeNois
     return discrete(kernel, _discrete_scale(kernel, grid, failure), 1.0, grid)
 
 
-def best_discrete(kernel: Kernel, grid: Spacing, failure: float, delta: float, releases: int = 1) -> LatticeNoise:
-    """Return the boosted discrete law with the least epsilon."""
+def best_discrete(kernel: Kernel, grid: Spacing, failure: float, delta: float | None, cost: Cost) -> LatticeNoise:
+    """Return the boosted discrete law with the least epsilon; without a ``delta``, with the least ``cost``."""
     base = _discrete_scale(kernel, grid, failure)
 
     def built(scale: float) -> LatticeNoise:
@@ -149,22 +153,21 @@ def best_discrete(kernel: Kernel, grid: Spacing, failure: float, delta: float, r
             flat if scale <= base else first_kept(with_boost, float(boost_needed(flat.outside, failure)), failure, +1)
         )
 
-    def cost(scale: float) -> float:
+    def at(scale: float) -> float:
         try:
             noise = built(scale)
-            if releases == 1 and delta > 0:
-                found = smallest_epsilon(noise.profile, delta, halvings=SEARCH_HALVINGS)
-                return min(float(found), noise.pure_epsilon)
-            return composed_epsilon(noise, delta, releases, points=SEARCH_POINTS)
+            if delta is None:
+                return cost(noise)
+            return min(float(smallest_epsilon(noise.profile, delta, halvings=SEARCH_HALVINGS)), noise.pure_epsilon)
         except TooLarge:  # a wider law than any table holds: not a candidate
             return math.inf
 
     def objective(scales: Floats) -> Floats:
-        return np.array([cost(float(scale)) for scale in scales])
+        return np.array([at(float(scale)) for scale in scales])
 
-    several = releases > 1
-    scales = base * np.geomspace(1, WIDEST_SEVERAL if several else WIDEST, SEVERAL if several else COARSE)
-    return built(_least(objective, scales, zooms=1 if several else 2, per_zoom=7))
+    slow = delta is None
+    scales = base * np.geomspace(1, WIDEST_SEVERAL if slow else WIDEST, SEVERAL if slow else COARSE)
+    return built(least(objective, scales, zooms=1 if slow else 2, per_zoom=7))
 
 
 def _discrete_scale(kernel: Kernel, grid: Spacing, failure: float) -> float:
@@ -187,7 +190,7 @@ def first_kept(build: Callable[[float], Noise], start: float, failure: float, di
     return noise
 
 
-def _least(objective: Objective, grid: Floats, *, zooms: int, per_zoom: int) -> float:
+def least(objective: Objective, grid: Floats, *, zooms: int, per_zoom: int) -> float:
     """Return the best point of a grid, refined between its neighbours; never worse than the grid's first point."""
     values = objective(grid)
     for _ in range(zooms):

@@ -1,0 +1,222 @@
+"""The best noise within an absolute error, for one release or for many, and floors that no noise passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from scipy.optimize import minimize_scalar
+
+from epsworth.noise import levels
+from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share, whole
+from epsworth.noise.cells import Cells, HalfLine, ProgramError
+from epsworth.noise.composition import POINTS
+from epsworth.noise.lattice import spacing
+from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.objective import Objective
+from epsworth.noise.program import delta_floor, floor, half_line, least_delta, least_epsilon
+from epsworth.noise.staircase import best_staircase
+from epsworth.noise.tuning import SEARCH_POINTS
+from epsworth.results import Result, json_form
+from epsworth.rounding import down, show_down, show_up
+
+MOST_PERIODS = 1000  # sensitivities within theta; beyond, the program takes more than seconds
+MOST_RELEASES = 1 << 20
+LEAST = 1e-3  # of a law's epsilon: below it, tails are very long
+SPARE = 1e-9  # of delta: a law that uses all of it may exceed it by a rounding, at every epsilon
+LOST = 1e-10  # of a release's share of delta: mass of the tails that is not laid out
+FINEST = 1e-6  # stands for such a share where no delta is asked for
+NEAR = 1e-2  # of the staircase's epsilon: how well the one of a true positive rate is searched
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum(Result):
+    """The best noise there is for a question, and floors that no noise passes.
+
+    Attributes
+    ----------
+    noise : NoiseMechanism
+        The law; its own exact profile says what it costs.
+    cost : float
+        What all releases cost together: epsilon, or another objective.
+    floor : float
+        Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
+        meets the constraint, costs at least this.  All noises that `cheapest` compares are of that kind.  0 where
+        nothing was proved: epsilons of several releases with a delta, true positive rates, zCDP and Gaussian DP.
+    floor_any : float
+        For the epsilon of one release, the same for any additive noise; often equal, but zero where theta is far below
+        the sensitivity, since only answers exactly one sensitivity apart are compared.
+    delta, releases, objective : float, int, str
+        What was asked for.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> best = noise.optimal_noise(2, confidence=0.9, sensitivity=1, delta=1e-6, lattice=1)  # whole numbers
+    >>> round(best.floor, 3), round(best.cost, 3)
+    (0.883, 0.883)
+    """
+
+    noise: NoiseMechanism
+    cost: float
+    floor: float
+    floor_any: float
+    delta: float = 0.0
+    releases: int = 1
+    objective: str = "epsilon"
+
+    def __str__(self) -> str:
+        """Say what the noise costs, and where the floor is."""
+        words = Objective.of(self.objective).said(self.cost)
+        words += f" with delta {show_up(self.delta)}" if self.objective == "epsilon" else ""
+        words += f" for {self.releases} releases together" if self.releases > 1 else ""
+        if self.floor == 0:
+            return words
+        return f"{words}; no noise whose density falls outwards costs less than {show_down(self.floor)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain values."""
+        return {
+            "objective": self.objective, "cost": json_form(self.cost), "delta": self.delta, "releases": self.releases,
+            "confidence": self.noise.confidence, "rmse": self.noise.rmse, "floor": self.floor,
+            "floor_any": self.floor_any,
+        }  # fmt: skip
+
+
+def optimal_noise(
+    theta: float, *, confidence: Confidence, sensitivity: float, delta: float, lattice: float | None = None,
+    releases: int = 1, objective: str = "epsilon",
+) -> Optimum:  # fmt: skip
+    """Return the noise of least cost that stays within ``theta`` with this confidence, and floors.
+
+    One release, epsilon: by a linear program; floor and cost differ by some 1e-8.  Several releases: of the laws of
+    least Renyi divergence, one for each order, that whose composed epsilon is least.  Costs are right whatever the
+    solvers did, by the law's table, and so are floors, by a dual.
+
+    Parameters
+    ----------
+    theta, confidence, sensitivity, delta : float
+        The question, see `cheapest`; ``delta`` may be zero.
+    lattice : float, optional
+        Step of the lattice that true answers lie on (1 for counts): noise lives on it, unless theta reaches farther
+        than half a step beyond its last point, where a step density is better.  By default answers are real numbers,
+        and the noise has a step density.
+    releases : int
+        How many answers are released, each under the constraint.
+    objective : str
+        What is to be small, see `cheapest`.
+
+    Raises
+    ------
+    ValueError
+        For numbers out of their ranges.
+
+    Examples
+    --------
+    >>> from epsworth.noise import optimal_noise
+    >>> best = optimal_noise(0.5, confidence=0.9, sensitivity=1.0, delta=0.0)
+    >>> round(best.floor, 6), round(best.noise.pure_epsilon, 6)  # the staircase mechanism: ln 19
+    (2.944439, 2.944439)
+    >>> round(optimal_noise(5, confidence=0.99, sensitivity=1.0, delta=1e-5, releases=100).cost, 1)  # Gaussian: 34.5
+    32.6
+    """
+    theta, sensitivity = length(theta, "theta"), length(sensitivity, "sensitivity")
+    allowed, delta = failure(confidence), share(delta, "delta", zero=True)
+    releases, wanted = whole(releases, "releases", 1, MOST_RELEASES), Objective.of(objective)
+    within, points = in_decimals(theta) / in_decimals(sensitivity), None
+    if lattice is not None:
+        grid = spacing(theta, sensitivity, length(lattice, "lattice"))
+        if within <= Fraction(grid.inside, 2 * grid.shift):
+            within, points = Fraction(grid.inside, 2 * grid.shift), (grid.shift, grid.step)
+    if within > MOST_PERIODS:
+        raise ProgramError(
+            f"theta {theta:g} and sensitivity {sensitivity:g} need a program of {float(within):.6g} periods, more than "
+            f"{MOST_PERIODS}; take another mechanism"
+        )
+    search = _Search(within, allowed, delta, releases, wanted, sensitivity, points)
+    alone = releases == 1 or delta == 0
+    return search.of_one() if alone and wanted.name == "epsilon" else search.of_many()
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A question, in sensitivities, and its ways to an answer."""
+
+    within: Fraction
+    failing: float
+    delta: float
+    releases: int
+    objective: Objective
+    sensitivity: float
+    points: tuple[int, float] | None  # of a lattice: steps of a sensitivity, and its step
+
+    @cached_property
+    def cells(self) -> Cells:
+        return Cells.of(self.within)
+
+    @cached_property
+    def start(self) -> float:
+        """The staircase's epsilon: no optimum's is above it."""
+        return best_staircase(float(self.within), self.failing, 1.0).loss
+
+    def built(self, half: HalfLine) -> NoiseMechanism:
+        return half.noise(self.cells, self.sensitivity, self.points)
+
+    def cost(self, noise: NoiseMechanism, points: int = POINTS) -> float:
+        return self.objective.cost(noise, self.delta, self.releases, points)
+
+    def of_one(self) -> Optimum:
+        """Return the best noise of one release; without a delta, of many: pure epsilons add up."""
+        spent = self.delta * (1 - SPARE)
+        epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
+        noise = self.built(half_line(self.cells, max(epsilon, LEAST), self.failing, spent))
+        floors = (floor(self.cells, epsilon, self.failing, self.delta, falling=falling) for falling in (True, False))
+        return self._found(noise, *(self.releases * found for found in floors))
+
+    def of_many(self) -> Optimum:
+        """Return the best of the laws of least Renyi divergence, and of those of programs."""
+        each = self.delta / self.releases if self.objective.name == "epsilon" else FINEST
+        orders = levels.Search(self.cells, self.failing, self.start, LOST * each)
+        if self.objective.name == "renyi":
+            assert self.objective.at is not None
+            found = self.built(orders.law(self.objective.at))
+            return self._found(found, self.releases * orders.floor(self.objective.at))
+        tried = [self.built(orders.cheapest(lambda half: self.cost(self.built(half), SEARCH_POINTS)))]
+        tried += map(self.built, self._programs())
+        return self._found(min(tried, key=self.cost), self._floor(orders))
+
+    def _programs(self) -> Iterator[HalfLine]:
+        """Yield what linear programs offer beside: laws with a loss of their own, delta's share spent or not."""
+        for spent in (0.0, self.delta / self.releases * (1 - SPARE)):
+            epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
+            yield half_line(self.cells, max(epsilon, LEAST), self.failing, spent)
+        if self.releases > 1 or self.objective.name not in ("advantage", "tpr"):
+            return
+
+        def caught(epsilon: float) -> float:
+            return least_delta(self.cells, epsilon, self.failing) + math.exp(epsilon) * (self.objective.at or 0.0)
+
+        epsilon = LEAST
+        if self.objective.at is not None:
+            ends = (LEAST, self.start)
+            found = minimize_scalar(caught, bounds=ends, method="bounded", options={"xatol": NEAR * self.start})
+            epsilon = float(found.x)
+        yield half_line(self.cells, epsilon, self.failing, least_delta(self.cells, epsilon, self.failing))
+
+    def _floor(self, orders: levels.Search) -> float:
+        """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP."""
+        if self.objective.name == "advantage" and self.releases == 1:
+            return delta_floor(self.cells, LEAST, self.failing, least_delta(self.cells, LEAST, self.failing))
+        if self.objective.name not in ("zcdp", "gdp"):
+            return 0.0
+        rho = self.releases * max(orders.floor(order) / order for order in levels.ORDERS.tolist())
+        return rho if self.objective.name == "zcdp" else math.sqrt(2 * rho)
+
+    def _found(self, noise: NoiseMechanism, falling: float, any_law: float = 0.0) -> Optimum:
+        cost, named = self.cost(noise), self.objective.text
+        falling, any_law = (max(0.0, down(found, ulps=8)) for found in (falling, any_law))
+        return Optimum(noise, cost, falling, any_law, self.delta, self.releases, named)
