@@ -18,7 +18,7 @@ FORMATS = (".png", ".svg", ".pdf")
 # Okabe & Ito's palette, distinguishable without colour vision; dashes and shapes tell lines apart in grey
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", (0, (6, 1.6)), (0, (2.5, 1.2)), (0, (6, 1.4, 1.2, 1.4)), (0, (1.2, 1.2)))
-SHAPES = ("o", "s", "^", "D", "v")
+SHAPES = ("o", "s", "^", "D", "v", "P")
 MARKS = 6  # shapes along a line
 
 

@@ -35,7 +35,7 @@ def test_the_table_ends_with_advice_and_a_plot_is_written(cli, tmp_path):
     (marked,) = [line for line in out.splitlines() if "<- advised" in line]
     assert f"Take {marked.split()[0]}: " in out
     assert out.rstrip().endswith(
-        "Advised: the smallest error among the noises whose proven epsilon is within 1 % of the least."
+        "Advised: the smallest error among the noises whose proven cost is within 1 % of the least."
     )
     assert (tmp_path / "noise.svg").stat().st_size > 1000
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsworth import noise
-from epsworth.noise.figures import draw_epsilons, plot_noise
+from epsworth.noise.figures import draw_costs, plot_noise
 from epsworth.noise.lattice import LatticeNoise
 
 KERNEL = noise.boosted(scale=2.0, theta=2.0, confidence=Fraction(19, 20))
@@ -50,6 +50,9 @@ def test_rankings_are_drawn_on_given_axes_and_to_files(tmp_path):
     panel = Figure().subplots()
     assert RANKED.plot(panel) is panel
     assert panel.get_ylabel() == "density"
-    assert draw_epsilons(np.ones(2), {"laplace": np.ones(2)}, 1e-5, None).get_ylabel() == "epsilon, delta 1e-05"
+    assert (
+        draw_costs(np.ones(2), {"laplace": np.ones(2)}, "epsilon, delta 1e-05", None).get_ylabel()
+        == "epsilon, delta 1e-05"
+    )
     plot_noise(RANKED, tmp_path / "fixed.svg")
     assert (tmp_path / "fixed.svg").stat().st_size > 1000

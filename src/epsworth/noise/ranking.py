@@ -19,7 +19,7 @@ from epsworth.noise.cells import ProgramError
 from epsworth.noise.choice import Choice
 from epsworth.noise.clamped import Clamped
 from epsworth.noise.composition import POINTS, composed_epsilon
-from epsworth.noise.figures import Panel, draw_densities, draw_epsilons
+from epsworth.noise.figures import Panel, draw_costs, draw_densities
 from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
 from epsworth.noise.mechanism import FINEST, Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.objective import EPSILON, Objective
@@ -170,27 +170,30 @@ class Ranking(Result, Sequence[Choice]):
         }
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the main choices: epsilons against the half-width of an absolute error, otherwise densities."""
+        """Draw the main choices: costs against the half-width of an absolute error, otherwise densities."""
         return self.panels()[-1](ax)
 
     def panels(self) -> list[Panel]:
-        """Return what draws the densities of the main choices and, for an absolute error, their epsilons."""
+        """Return what draws the densities of the main choices and, for an absolute error, their costs."""
         where = self.asked.region
         answer = float(where.hardest[0])
         low, high = (float(end) for end in where.ends(answer))
         sound = [choice for choice in self if choice.sound]
-        shown = [choice for choice in sound if choice.name in COMPARED] or sound
+        advised = None if self.taken is None else self.taken.name
+        shown = [choice for choice in sound if choice.name in COMPARED or choice is self.taken]
 
         def densities(ax: Axes | None) -> Axes:
             y = np.linspace(2 * low - high, 2 * high - low, 1201)
-            return draw_densities(y, {c.name: c.law(answer).pdf(y) for c in shown}, (low, high), ax)
+            return draw_densities(y, {c.name: c.law(answer).pdf(y) for c in shown}, (low, high), ax, advised)
 
-        def epsilons(ax: Axes | None) -> Axes:
+        def costs(ax: Axes | None) -> Axes:
             widths = self.asked.half * np.geomspace(0.25, 4, 7)
-            curves = {c.name: epsilons_by_width(self.asked, c.name, widths) for c in shown}
-            return draw_epsilons(widths, curves, self.asked.delta, ax)
+            curves = {c.name: costs_by_width(self.asked, c.name, widths) for c in shown}
+            objective, delta = self.asked.objective, self.asked.delta
+            what = f"epsilon, delta {delta:g}" if objective == EPSILON else str(objective)
+            return draw_costs(widths, curves, what, ax, advised)
 
-        return [densities, epsilons] if isinstance(where, Absolute) else [densities]
+        return [densities, costs] if isinstance(where, Absolute) else [densities]
 
 
 def cheapest(
@@ -293,7 +296,7 @@ def cheapest(
     return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), floor, left_out, asked)
 
 
-def epsilons_by_width(asked: Question, name: str, halves: Floats) -> Floats:
+def costs_by_width(asked: Question, name: str, halves: Floats) -> Floats:
     """Return the cost of one noise for other half-widths of an absolute error: a curve for a plot."""
 
     def at(half: float) -> float:
