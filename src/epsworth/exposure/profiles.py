@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.distances import kernels
+from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import NOT_PRIVATE, NotPrivate, finite, whole
 from epsworth.exposure.neighbours import Neighbours
 from epsworth.exposure.output import OutputPerturbation
@@ -119,9 +120,9 @@ def profile(neighbours: Neighbours, model: ArrayLike, rate: float) -> Profile:
     >>> found.rows
     array([1, 2, 0])
     """
-    d = len(neighbours.base)
+    d = _deltas(neighbours).shape[1]
     mechanism = OutputPerturbation(d, rate)
-    losses = mechanism.losses(neighbours.deltas, finite(model, "model", (d,)) - neighbours.base)
+    losses = mechanism.losses(_deltas(neighbours), finite(model, "model", (d,)) - neighbours.base)
     return Profile(losses, np.argsort(np.abs(losses), kind="stable"))
 
 
@@ -158,9 +159,20 @@ def typical_profile(
     (True, array([0.047, 0.047, 0.019]))
     """
     draws = whole("draws", draws, 1)
-    mechanism = OutputPerturbation(neighbours.deltas.shape[1], rate)
+    deltas = _deltas(neighbours)
+    mechanism = OutputPerturbation(deltas.shape[1], rate)
     total = np.zeros(len(neighbours))
     for noise in mechanism.sample(draws, rng):
-        total += np.sort(np.abs(mechanism.losses(neighbours.deltas, noise)))
+        total += np.sort(np.abs(mechanism.losses(deltas, noise)))
     law, u = kernels(mechanism.d), rate * neighbours.distances
     return TypicalProfile(total / draws, law.abs(u), law.kl(u), law.adv(u), rate, draws)
+
+
+def _deltas(neighbours: object) -> Floats:
+    """Return where each row moves the model; refuse what knows lengths alone."""
+    if not isinstance(neighbours, Neighbours):
+        raise ExposureError(
+            f"neighbours must be what loo() returns, got a {type(neighbours).__name__}; losses in a model need the "
+            "direction of each move, and moves() keeps lengths alone"
+        )
+    return neighbours.deltas
