@@ -69,7 +69,7 @@ def figure_2(setting: Setting) -> Outcome:
         f"{' '.join(f'{g:.0%}' for g in gains[0][::3])} (sensitivity 1), "
         f"{' '.join(f'{g:.0%}' for g in gains[1][::3])} (5); "
         f"Renyi at 2: {renyi[0][0]:.2f} to {renyi[0][1]:.2f} (order 8), {renyi[1][0]:.2f} to {renyi[1][1]:.2f} (32)",
-        f"the staircase, which the paper leaves out, is better still in {stairs} of {2 * len(halves)} cases, and pure",
+        f"the staircase, left out, is better in {stairs} of {2 * len(halves)} cases, and pure",
         panels=(
             _compared(low, ("theta", halves), "sensitivity 1, delta 1e-5"),
             _compared(high, ("theta", halves), "sensitivity 5, delta 1e-5"),
@@ -133,7 +133,7 @@ def figure_4(setting: Setting) -> Outcome:
         judged(draws[0] > draws[1] > draws[2]),
         f"draws per value by rejecting {', '.join(f'{value:.2f}' for value in draws)} at theta 1, 5, 10; 1e4 values by "
         f"inverse transform {shown} ms",
-        "by rejection; inverse transform takes the same throughout",
+        "by rejection; inverse transform takes constant time",
         panels=(
             curves("by rejecting", ("theta", halves), "draws per value", {"boosted": draws}),
             curves(
@@ -165,7 +165,7 @@ def figure_5(setting: Setting) -> Outcome:
         f"[0, 10], sigma 2, delta 1e-5: clamped {kernel:.3f}, boosted at beta .4, .2, .1 "
         f"{', '.join(f'{value:.3f}' for value in exact[:3])}, truncated {exact[3]:.3f}; published "
         f"{', '.join(f'{value:.3f}' for value in claimed)}; shift {', '.join(f'{value:.3f}' for value in shifts)}",
-        "the shift falls; but truncation has the least exact epsilon, and clamping costs the kernel's "
+        "the shift falls; truncation has the least exact epsilon; clamping costs the kernel's "
         f"{plain_gaussian:.3f}",
         panels=(
             curves(
@@ -193,7 +193,7 @@ def figure_6(setting: Setting) -> Outcome:
     return Outcome(
         judged(widens, corrected=grows),
         f"Gaussian to boosted for 1, 10, 100 releases: {', '.join(shown[:3])} at theta 2, {', '.join(shown[3:])} at 10",
-        "the gain shrinks: small Renyi orders decide, where boosting is worth next to nothing",
+        "the gain shrinks: small Renyi orders decide, where boosting hardly gains",
         panels=tuple(
             curves(f"theta {half:g}", ("releases", (1, 10, 100)), "epsilon",
                    dict(zip(("Gaussian", "boosted"), np.array(rows).T, strict=True)), logs="xy")
@@ -238,7 +238,7 @@ def figure_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(said)),
         f"Adult's ages, epsilon 2, kernel's share .05 to 1; {'; '.join(shown)}",
-        "asking some users for the category and the others for the value is mostly better",
+        "splitting users between the two questions is mostly better",
         panels=tuple(panels),
     )
 
@@ -260,7 +260,7 @@ ITEMS = (
     Item(
         "privacy-boosting/fig-3",
         "Figure 3, section 5.1",
-        "With the confidence boosted noise's epsilon grows more slowly; the gain is larger at small delta.",
+        "Boosted noise's epsilon grows more slowly with the confidence; the gain is larger at small delta.",
         figure_3,
         quick=True,
     ),
