@@ -30,8 +30,8 @@ PAPERS = {
 NOTES = {  # what all items of a paper rest on
     "ldp-utility": (
         "PM is the piecewise mechanism, k-RR k-ary response, LR logistic regression, RF a random forest. "
-        "Figures 6 to 14 use our own fits of the tables, with clipped Laplace and Gaussian noise. Figures 8, 15 and 16 "
-        "use a convolutional network of our own on images of 7 x 7, as the paper's is not described."
+        "Figures 6 to 14 use our own fits, with clipped Laplace and Gaussian noise; 8, 15 and 16 our own "
+        "convolutional network, as the paper's is not described."
     ),
     "pac": (
         "Utilities stand at MI 1/64, 1/4 and 4, under anisotropic / isotropic / least noise, then without noise. "

@@ -104,7 +104,7 @@ def combined_gaussian(setting: Setting) -> Outcome:
     return Outcome(
         judged(total <= 0.1, corrected=compose([Probabilistic(1.0, needed)] * 2).delta <= 0.1 + 1e-9),
         f"delta {total:.2f}; for .1 each feature needs {needed:.4f}",
-        "by the paper's own Theorem 2 two features of .1 make .19",
+        "by Theorem 2 two features of .1 make .19",
     )
 
 
@@ -142,7 +142,7 @@ def approximate_is_weaker(setting: Setting) -> Outcome:
         judged(stricter),
         f"at (2, .1): sigma {float(gaussian_sigma(2.0, 0.1, 'analytic')):.3f} for (epsilon, delta)-LDP, "
         f"{float(gaussian_sigma(2.0, 0.1, 'exact_tail')):.3f} for PAC LDP",
-        "(epsilon, delta)-LDP is the weaker promise at equal parameters",
+        "(epsilon, delta)-LDP is the weaker promise",
     )
 
 

@@ -112,14 +112,14 @@ ITEMS = (
     Item(
         "ldp-utility/fig-8",
         "Figure 8, section 7.2.3",
-        "Two MNIST images of 7 x 7: PM is best, and its box says something only from epsilon 4 on.",
+        "Two MNIST images of 7 x 7: PM is best; its box is informative only from epsilon 4 on.",
         figure_8,
         needs=(DIGITS,),
     ),
     Item(
         "ldp-utility/fig-15",
         "Figure 15, appendix C.6.1",
-        "PM's box says something only above epsilon 4, that of k-RR above 6.",
+        "PM's box is informative only above epsilon 4, k-RR's above 6.",
         figure_8,
         needs=(DIGITS,),
     ),

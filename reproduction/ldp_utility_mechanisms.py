@@ -38,7 +38,7 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(np.allclose(shares, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
         f"{shares[9]:.3f}, {shares[49]:.3f}, {shares[99]:.3f} at epsilon 1, 5, 10",
-        "two values read off it are wrong, see ldp-utility/section-3.1",
+        "two readings are wrong: ldp-utility/section-3.1",
         panels=(
             curves("x = .5 in [.2, .8]", ("epsilon", epsilons), "probability", {"Laplace": shares}, besides=(told,)),
         ),
@@ -51,7 +51,7 @@ def section_3_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(share, 2) == 0.46 and there >= 0.8),
         f"{share:.4f} at epsilon 2; epsilon {needed:.4f} for .8",
-        f"1 - exp(-.6) rounds to .45, and at 5.2 the share is {there:.4f}, below .8",
+        f"1 - exp(-.6) rounds to .45; at 5.2 the share is {there:.4f}",
     )
 
 
@@ -65,8 +65,7 @@ def section_4_1_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(share, 2) == 0.86, corrected=abs(share - 0.86) < 0.01),
         f"{share:.4f}; at x = .1, theta = .15 {true:.4f}, by the formula {printed:.4f}",
-        f"it rounds to .85, the case named for it gives {case:.2f}; the other over-claims "
-        "where window or ball stick out",
+        f"it rounds to .85; its case gives {case:.2f}, the other over-claims where window or ball stick out",
     )
 
 
@@ -90,7 +89,7 @@ def section_4_1_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(ordered and exact, corrected=ordered),
         ", ".join(f"{name} {share:.4f}" for name, share in shares.items()),
-        "the order is right, .46 and .86 should read .45 and .85",
+        "right order; .46 and .86 should read .45 and .85",
     )
 
 
@@ -124,7 +123,7 @@ def figure_4(setting: Setting) -> Outcome:
     return Outcome(
         judged(everywhere, corrected=not others),
         "PM is best at " + ", ".join(f"{share:.0%}" for share in shares.values()) + " of the thetas",
-        f"at epsilon 2 the square wave stays ahead up to theta {crossing:.3f}, not .1"
+        f"at epsilon 2 the square wave leads up to theta {crossing:.3f}"
         + (f"; from .15 on also best somewhere: {', '.join(sorted(others))}" if others else ""),
         panels=tuple(panels),
     )
@@ -145,7 +144,7 @@ def takeaway(setting: Setting) -> Outcome:
     return Outcome(
         judged(best == "pm" and at_small == "sw", corrected=at_small == "sw"),
         "x = 0, box [0, .7], epsilon 8, chance of leaving: " + ", ".join(f"{w} {v:.4f}" for w, v in fails.items()),
-        f"{at_small} is best as stated, but PM is not for all larger epsilon and theta: here {best}",
+        f"{at_small} as stated; above, PM is not always best: here {best}",
     )
 
 
@@ -231,7 +230,7 @@ ITEMS = (
     Item(
         "ldp-utility/section-3.1",
         "Section 3.1",
-        "The probability of figure 2 is .46 at epsilon 2, and at least .8 from epsilon 5.2 on.",
+        "Figure 2 reads .46 at epsilon 2, at least .8 from 5.2 on.",
         section_3_1,
         quick=True,
     ),

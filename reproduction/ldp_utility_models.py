@@ -64,7 +64,7 @@ def example_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(n / 1e4 - 1.8) < 0.05 and any(abs(value - 0.2) < 0.005 for value in found)),
         f"n = {n:,}; radius {found[0]:.4f} (Example 5), {found[1]:.4f} (Example 4)",
-        "the number of samples holds; the radius is that of another model",
+        "n holds; the radius is another model's",
         panels=tuple(
             _plane(title, model, (_square("radius .20, printed", 0.2), _square(f"radius {size:.3f}, ours", size)))
             for title, model, size in zip(
@@ -88,8 +88,8 @@ def example_3(setting: Setting) -> Outcome:
     inside = [math.hypot(1 + box[0][1], 1 + box[1][1]) < 2 * math.sqrt(math.log(2) + 1) for box in BOXES]
     return Outcome(
         judged(all(kept) and all(inside) and grown <= 0.71, corrected=all(kept) and all(inside)),
-        f"both boxes keep both labels ({sum(kept)} of {len(kept)}); the square grows to [0, {grown:.3f}]",
-        "robust, but not maximal, and .20 is not the radius",
+        f"the boxes keep both labels ({sum(kept)} of {len(kept)}); the square grows to [0, {grown:.3f}]",
+        "robust, not maximal; .20 is not the radius",
         panels=tuple(_plane(title, model, shown) for title, model in (("network", network()), ("QDA", quadratic()))),
     )
 
@@ -145,8 +145,8 @@ def table_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(ratio > 300),
         "ms, theory / 2000 draws: " + ", ".join(f"{w} {theory[w]:.2f} / {empirical[w]:.2f}" for w in theory),
-        f"drawn as arrays, exponential costs {ratio:.0f} times the formula, not 915; the paper leaves out the box's "
-        "search, 1.2 to 2.7 million queries per record",
+        f"drawn as arrays, exponential costs {ratio:.0f} times the formula, not 915; the box's search, left out, "
+        "takes 1.2 to 2.7 million queries per record",
     )
 
 
@@ -161,7 +161,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-3",
         "Figure 3, section 4.2",
-        "A box of radius .20 just touches the boundary of Examples 4 and 5.",
+        "A box of radius .20 touches the boundary of Examples 4 and 5.",
         example_1,
         quick=True,
     ),

@@ -186,7 +186,7 @@ def figure_10(setting: Setting) -> Outcome:
     return Outcome(
         judged(found[1.0] > 10 * found[0.05], corrected=found[1.0] > 10 * found[1e-6]),
         f"trials: {shown}",
-        "a rule in absolute numbers stops at its first look where outputs are small",
+        "an absolute rule stops at once where outputs are small",
         panels=tuple(panels),
     )
 
@@ -212,7 +212,7 @@ def figure_11(setting: Setting) -> Outcome:
     return Outcome(
         judged(not broken),
         f"advantage at MI 1/64, 1/4, without noise: {'; '.join(shown)} ({trials} trials)",
-        "; ".join(broken) or "thresholds chosen on the trials that are scored show 3 % where there is none",
+        "; ".join(broken) or "thresholds chosen on scored trials show 3 % where there is none",
         panels=tuple(panels),
     )
 

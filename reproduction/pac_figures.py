@@ -256,7 +256,7 @@ def cifar(setting: Setting) -> Outcome:
         Verdict.NOT_REPRODUCIBLE,
         f"restoration error {one.paper()[0]:.2f} at MI 1/64, {one.paper()[-1]:.2f} at 4, {one.bare:.2f} without noise; "
         f"least noise {least[0]:.2f}, {least[-1]:.2f}",
-        "a compressed copy of 8,000 images; the paper's code took the noise's variance for its deviation",
+        "our copy is smaller; the paper's code took variance for deviation",
     )
 
 
@@ -316,8 +316,8 @@ ITEMS = (
     Item(
         "pac/fig-4",
         "Figure 4, section 6.5",
-        "Strong regularisation: Iris has 75 % without noise and loses less to noise; Rice loses next to nothing, "
-        "Dry Bean little from MI 1/8 on.",
+        "Regularised: Iris has 75 % without noise and loses less to it; Rice hardly loses, Dry Bean little from MI 1/8 "
+        "on.",
         figure_4,
         quick=True,
         needs=TABLES,

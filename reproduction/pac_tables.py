@@ -44,15 +44,15 @@ def table_2(setting: Setting) -> Outcome:
             clipped = clipped_mean(table, dp_epsilon(posterior(beta, 0.5)), setting)[1]
             dp &= abs(clipped - noised) <= max(0.15 * noised, 0.001)
         shown.append(
-            f"{table} {found['published']:.3f} by the published rule, {found['corrected']:.3f} by the least noise, "
-            f"{found['as a deviation']:.3f} with its variance as deviation (printed {private:.3f}); DP {clipped:.4f}"
+            f"{table} {found['published']:.3f}, {found['corrected']:.3f}, {found['as a deviation']:.3f} "
+            f"(printed {private:.3f}), DP {clipped:.4f}"
         )
     return Outcome(
         judged(agree and dp),
-        "; ".join(shown),
-        ("the noise's variance is taken for its standard deviation" if off else "the printed cells do not come out")
-        + f"; the DP rows {'come' if dp else 'do not come'} out by Laplace noise after an l2 clip tuned on the private "
-        "answer, which is not epsilon-DP for more than one column",
+        "published rule, least noise, variance as deviation: " + "; ".join(shown),
+        ("the noise's variance is taken for its deviation" if off else "the printed cells do not come out")
+        + f"; the DP rows {'come' if dp else 'do not come'} from an l2 clip tuned on the private answer, "
+        "not epsilon-DP for more than one column",
     )  # fmt: skip
 
 

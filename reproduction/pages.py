@@ -68,10 +68,9 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     lines = [
         "# The five papers, reproduced", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
-        "Each figure, table, theorem and numbered statement of the five papers, in our words, beside what we compute.",
-        "Any verdict but \"holds\" has its reason. `python -m reproduction all -o FOLDER`, in a checkout, computes",
-        f"all of it in {minutes:.0f} minutes on two cores and draws every figure. `--list` tells where each stands",
-        "in its paper.", "",
+        "Each figure, table, theorem and numbered statement, in our words, beside what we compute. In a checkout",
+        f"`python -m reproduction all -o FOLDER` computes all in {minutes:.0f} minutes on two cores and draws",
+        "every figure; `--list` tells where each stands in its paper.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
@@ -85,9 +84,8 @@ def _data() -> list[str]:
     lines = [
         "## Data",
         "",
-        "Nothing of it is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER`",
-        "builds the inputs and checks their SHA-256 (`python -m reproduction --sources` lists them);",
-        "`--data FOLDER` or `EPSWORTH_DATA` names the folder.",
+        "None is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER` builds",
+        "the inputs and checks their SHA-256 (listed by `--sources`). Name the folder by `--data` or `EPSWORTH_DATA`.",
         "",
         "| data set | from | licence | files | inputs |",
         "| --- | --- | --- | --- | --- |",

@@ -98,7 +98,7 @@ def proposition_4(setting: Setting) -> Outcome:
         judged(bool(named and named[0] >= deltas.max() * (1 - 1e-9))),
         f"offset 2, theta .5, beta .1, epsilon 1: delta {float(deltas.max()):.3f} between answers {firsts[at]:g} and "
         f"{seconds[at]:g}, {named[0] if named else math.nan:.3f} between 0 and 1, published {claimed:.3f}",
-        "the pair is usually not the worst, nor does its own loss keep to the claim",
+        "usually not the worst pair; its own loss exceeds the claim",
     )
 
 
@@ -160,7 +160,7 @@ def remark_4(setting: Setting) -> Outcome:
     return Outcome(
         judged(claimed >= true),
         f"theta 10, beta .001, delta 1e-5: claimed {claimed:.3f}, true {true:.3f}, the plain Gaussian {gaussian:.3f}",
-        "the noise that Algorithm 2 chooses is worse than no boost at all",
+        "Algorithm 2's choice is worse than no boost",
     )
 
 

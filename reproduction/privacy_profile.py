@@ -117,9 +117,9 @@ def _clouds(make: Callable[[Floats, Floats], Draw], setting: Setting) -> Outcome
     found = [spread(models) for models in clouds]
     return Outcome(
         judged(found[0] < 1.5 and found[-1] > 3),
-        "spread of the clouds' means, in standard errors of one: "
+        "spread of the clouds' means in standard errors: "
         + ", ".join(f"{value:.1f} at epsilon {epsilon:g}" for value, epsilon in zip(found, budgets, strict=True)),
-        "the best attack still gains at epsilons that look safe (privacy-profile/fig-6)",
+        "attacks gain at epsilons that look safe (privacy-profile/fig-6)",
         panels=tuple(
             Panel(f"epsilon {epsilon:g}", "first weight", "second weight", (
                 _cloud("neighbours", np.concatenate(models[1:]), np.repeat(np.arange(len(models) - 1), DRAWS)),
@@ -165,7 +165,7 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(far < 0.02),
         f"worst-case point off by {far:.1%} of the distance at l2 = 1, {weak:.0%} at .01; Newton by {near:.0e}",
-        "accurate only under regularisation that makes the model nearly useless",
+        "accurate only where the model is nearly useless",
         panels=(strong, loose),
     )
 
@@ -178,7 +178,7 @@ def section_5_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(far < 2e-3),
         f"{far:.2%} at l2 = 1, {weak:.0%} at .01; Newton {near:.0e}",
-        "not at weaker regularisation, where models are useful",
+        "not where models are useful",
     )
 
 
@@ -206,7 +206,7 @@ def figure_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(inside.all() and np.allclose(printed, radii, rtol=1e-6))),
         f"{inside.mean():.0%} of {len(X):,} neighbours lie within, radii {radii.min():.1e} to {radii.max():.1e}",
-        "caption and text swap the panels; the bounds are to be intersected",
+        "caption and text swap panels; the bounds are to be intersected",
         panels=tuple(panels),
     )
 
@@ -272,7 +272,7 @@ def figure_5(setting: Setting) -> Outcome:
         judged(flat and bool((high > low).all())),
         f"n |loss| / beta at ranks 1 to 100 %: {', '.join(f'{v:.3g}' for v in low)} at epsilon {budgets[0]:g}, "
         f"{', '.join(f'{v:.3g}' for v in high)} at {budgets[-1]:g}",
-        "that all rows are protected in the low one is another matter (privacy-profile/fig-6)",
+        "the low one does not protect all rows (privacy-profile/fig-6)",
         panels=(
             curves(
                 "typical profiles", ("rank of the row (share)", np.geomspace(1e-3, 1, 40)), "n |loss| / beta",
@@ -323,7 +323,7 @@ def figure_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(slope) < 0.1, corrected=exposed == 24_238),
         f"most exposed row {exposed + 1} (counted from 1); mean loss falls as u^{slope:.2f}, u = beta |distance|",
-        "the scaling is right; there is no plateau: the mean loss goes to zero",
+        "right scaling; no plateau: the mean loss goes to zero",
         panels=(curves("mean loss of three rows", ("beta", beta), "mean loss (nats)", means, logs="xy"),),
     )
 

@@ -16,7 +16,7 @@ FOREIGN = "tests/report/test_foreign_files.py"
 
 @mutant(
     "epsworth.policy.audit.words.log_above",
-    claim="if an audit passes, the weights that were read keep the stated ε exactly",
+    claim="if an audit passes, the weights read keep the stated ε, and its total covers what is released together",
     test=f"{AUDIT}::test_two_ways_to_the_loss_agree",
 )
 def losses_read_too_small(original):
@@ -25,7 +25,7 @@ def losses_read_too_small(original):
 
 @mutant(
     "epsworth.policy.audit.policy_audit._total",
-    claim="an audit's total of a record covers whatever is released together",
+    claim="if an audit passes, the weights read keep the stated ε, and its total covers what is released together",
     test=f"{AUDIT}::test_a_record_quoted_below_its_sum_is_caught",
 )
 def totals_believed(original):
@@ -34,7 +34,7 @@ def totals_believed(original):
 
 @mutant(
     "epsworth.policy.audit.black_box._bound",
-    claim="an audit of draws refutes a kept ε with at most the probability asked for",
+    claim="an audit of draws refutes a kept ε at most as often as asked",
     test=f"{AUDIT}::test_every_bound_is_that_of_sixty_digits_at_its_share_of_the_miss",
 )
 def deltas_of_samplers_forgotten(original):
@@ -63,7 +63,7 @@ def repeats_are_never_seen(original):
 
 @mutant(
     "epsworth.policy.audit.cases.values_of",
-    claim="an audit finds a value that a door draws for in its own way",
+    claim="an audit finds a value that an entry point treats specially",
     test=f"{AUDIT_DOORS}::test_a_value_that_a_door_draws_for_in_its_own_way_is_found",
 )
 def audits_of_usual_values(original):
@@ -80,7 +80,7 @@ def audits_of_usual_values(original):
 
 @mutant(
     "epsworth.classifiers.model_files.doubtful",
-    claim="nothing in a model file that is loaded without trust is called",
+    claim="nothing in a model file loaded without trust is called",
     test="tests/classifiers/test_file_safety.py::test_listed_types_are_not_called",
 )
 def everything_is_harmless(original):
@@ -121,7 +121,7 @@ def shares_of_pages_down(original):
 
 @mutant(
     "epsworth.report.blocks.decision",
-    claim="one quantity has the same digits wherever it stands on a page",
+    claim="a quantity has the same digits wherever it stands on a page",
     test="tests/report/test_one_number.py::test_a_quantity_has_the_same_digits_wherever_it_stands[privatize]",
 )
 def facts_with_more_digits(original):
@@ -134,7 +134,7 @@ def facts_with_more_digits(original):
 
 @mutant(
     "epsworth.report.text.observed",
-    claim="what an observer may know is never understated on a page",
+    claim="a page never understates what an observer may know",
     test="tests/report/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
 )
 def observers_without_delta(original):
@@ -167,7 +167,7 @@ def open_cells_are_filled(original):
 
 @mutant(
     "epsworth.files.replacing",
-    claim="an output file is whole or absent",
+    claim="an output file is whole and on the disk before it has its name, or absent",
     test="tests/ground/test_files.py::test_an_error_leaves_the_old_file_and_nothing_else",
 )
 def files_are_written_in_place(original):

@@ -15,7 +15,7 @@ ROUNDING = "tests/ground/test_rounding.py"
 
 @mutant(
     "epsworth.bounds.clopper_pearson",
-    claim="an exact binomial interval misses with at most the probability asked for, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_clopper_pearson_covers_exactly",
 )
 def interval_with_the_whole_miss_on_each_side(original):
@@ -24,7 +24,7 @@ def interval_with_the_whole_miss_on_each_side(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="an exact binomial interval misses with at most the probability asked for, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted(original):
@@ -33,7 +33,7 @@ def inverted_beta_function_trusted(original):
 
 @mutant(
     "epsworth.bounds.Risk.split",
-    claim="the parts of a risk together spend no more than it",
+    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
     test=f"{BOUNDS}::test_whatever_is_split_divided_and_spent_never_exceeds_the_risk",
 )
 def shares_of_a_split_as_large_as_the_whole(original):
@@ -42,7 +42,7 @@ def shares_of_a_split_as_large_as_the_whole(original):
 
 @mutant(
     "epsworth.bounds.Risk.spend",
-    claim="no share of a risk is spent twice, by threads neither",
+    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
     test=f"{BOUNDS}::test_all_of_a_risk_can_be_spent_and_no_share_twice",
 )
 def shares_given_back(original):
@@ -57,7 +57,7 @@ def shares_given_back(original):
 
 @mutant(
     "epsworth.bounds.Risk.of",
-    claim="the parts of a risk together spend no more than it",
+    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
     test=f"{BOUNDS}::test_shares_that_are_taken_are_no_more_than_were_there_and_none_is_rounded_up",
 )
 def confidence_taken_off_in_doubles(original):
@@ -66,7 +66,7 @@ def confidence_taken_off_in_doubles(original):
 
 @mutant(
     "epsworth.bounds.check_spent",
-    claim="no answer claims more confidence than its bounds left, in memory and in files",
+    claim="no answer claims more confidence than its bounds left, files included",
     test="tests/utility/test_utility_results.py::test_what_was_spent_travels_with_the_answer",
 )
 def spending_compared_in_doubles_with_room(original):
@@ -75,7 +75,7 @@ def spending_compared_in_doubles_with_room(original):
 
 @mutant(
     "epsworth.bounds.looks",
-    claim="the misses of all looks sum to the miss, so whoever stops when it looks best is wrong no more often",
+    claim="all looks together miss at most as often as asked, whenever one stops",
     test=f"{BOUNDS}::test_looks_spend_all_and_no_more[0.02]",
 )
 def each_look_spends_all(original):
@@ -93,7 +93,7 @@ def each_look_spends_all(original):
 
 @mutant(
     "epsworth.bounds._below",
-    claim="the interval for a mean of bounded values misses with at most the probability asked for",
+    claim="intervals for means of bounded values miss at most as often as asked",
     test=f"{BOUNDS}::test_intervals_of_means_of_coins_miss_at_most_as_often_as_they_may_on_either_side",
 )
 def mean_with_the_whole_miss_on_each_side(original):
@@ -102,7 +102,7 @@ def mean_with_the_whole_miss_on_each_side(original):
 
 @mutant(
     "epsworth.bounds.float_above",
-    claim="the interval for a mean of bounded values misses with at most the probability asked for",
+    claim="intervals for means of bounded values miss at most as often as asked",
     test=f"{BOUNDS}::test_ends_for_means_are_rounded_outwards",
 )
 def ends_of_means_to_nearest(original):
@@ -111,7 +111,7 @@ def ends_of_means_to_nearest(original):
 
 @mutant(
     "epsworth.rounding.up",
-    claim="a bound moves outwards by at least the counted units",
+    claim="bounds move outwards by at least the counted units",
     test=f"{ROUNDING}::test_rounding_moves_by_at_least_the_units_that_were_counted",
 )
 def up_without_the_last_step(original):
@@ -165,7 +165,7 @@ def root_as_the_formula_found_it(original):
 
 @mutant(
     "epsworth.bounds.SLACK",
-    claim="the interval for a mean of bounded values misses with at most the probability asked for",
+    claim="intervals for means of bounded values miss at most as often as asked",
     test=f"{BOUNDS}::test_hard_means_have_safe_ends",
 )
 def fifty_digits_trusted_to_the_last(original):
@@ -174,7 +174,7 @@ def fifty_digits_trusted_to_the_last(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="an exact binomial interval misses with at most the probability asked for, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted_for_many_trials(original):
@@ -183,7 +183,7 @@ def inverted_beta_function_trusted_for_many_trials(original):
 
 @mutant(
     "epsworth.bounds.MOST_DRAWS",
-    claim="an exact binomial interval misses with at most the probability asked for, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_for_more_trials_allow_for_more",
 )
 def no_more_units_for_more_trials(original):

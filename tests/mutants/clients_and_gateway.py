@@ -18,7 +18,7 @@ UPSTREAM = "tests/gateway/test_gateway_upstream.py"
 
 @mutant(
     "epsworth.client.kernels.TwoLevel.left",
-    claim="a device's client draws with the integers and values of the library",
+    claim="a device draws with the library's integers and values",
     test=f"{CLIENT}::test_every_mechanism_agrees_with_the_library_to_the_bit",
 )
 def sliding_windows_rounded_down(original):
@@ -30,7 +30,7 @@ def sliding_windows_rounded_down(original):
 
 @mutant(
     "epsworth.client.kernels.TwoLevel.prove",
-    claim="a device's client keeps ε exactly, whatever a policy says",
+    claim="a device keeps ε exactly, whatever a policy says",
     test=f"{CLIENT}::test_weights_beyond_epsilon_are_refused",
 )
 def weights_believed(original):
@@ -39,7 +39,7 @@ def weights_believed(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="a device's client takes no text, truth or container for a number, and shows no value",
+    claim="a device takes no text, truth or container for a number, and shows no value",
     test=f"{CLIENT}::test_values_of_another_kind_are_refused_and_not_shown",
 )
 def truths_are_numbers(original):
@@ -48,7 +48,7 @@ def truths_are_numbers(original):
 
 @mutant(
     "epsworth.client.door.Client._read",
-    claim="a device's client lets nothing out that the policy does not name",
+    claim="a device lets nothing out that the policy does not name",
     test=f"{CLIENT}::test_members_that_nobody_declared_are_refused",
 )
 def unknown_members_pass(original):
@@ -83,7 +83,7 @@ def fingerprints_without_order(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="where a policy says what stands for a missing or undeclared value, no record is refused on a device",
+    claim="where a policy declares a substitute for missing or undeclared values, a device refuses no record",
     test=f"{RECORDS}::test_no_value_is_refused_where_the_policy_says_what_stands_for_it",
 )
 def what_is_no_number_is_refused(original):
@@ -101,7 +101,7 @@ def what_is_no_number_is_refused(original):
 
 @mutant(
     "epsworth.client.door.Client._read",
-    claim="what a device's client returns does not show where a record held its features",
+    claim="what a device returns shows neither where features stood nor whether there was a sensitive value",
     test=f"{RECORDS}::test_what_passes_comes_first_and_features_in_the_policy_s_order",
 )
 def features_keep_their_place(original):
@@ -114,7 +114,7 @@ def features_keep_their_place(original):
 
 @mutant(
     "epsworth.client.tailored.prove",
-    claim="a device's client keeps ε exactly, whatever a policy says",
+    claim="a device keeps ε exactly, whatever a policy says",
     test=f"{TAILORED}::test_policies_that_were_tampered_with_are_refused",
 )
 def tailored_weights_believed(original):
@@ -135,7 +135,7 @@ def rows_of_the_true_region(original):
 
 @mutant(
     "epsworth.client.door.Client._read",
-    claim="a device's client does not tell whether there was a sensitive value",
+    claim="what a device returns shows neither where features stood nor whether there was a sensitive value",
     test=f"{TAILORED}::test_no_sensitive_value_is_refused",
 )
 def sensitive_members_keep_their_place_on_a_device(original):
@@ -152,7 +152,7 @@ def sensitive_members_keep_their_place_on_a_device(original):
 
 @mutant(
     "epsworth.gateway.asked.check_covered",
-    claim="a gateway forwards the policy's features, perturbed, and what is declared public; all else is refused",
+    claim="a gateway forwards the policy's features, perturbed, and declared public ones; all else is refused",
     test=f"{REQUESTS}::test_what_the_policy_does_not_cover_is_refused",
 )
 def undeclared_inputs_pass(original):
@@ -182,7 +182,7 @@ def accidents_in_their_own_words(original):
 
 @mutant(
     "epsworth.gateway.people.People._alone",
-    claim="a gateway's charge is committed before a draw leaves",
+    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
     test=f"{PEOPLE}::test_a_charge_is_on_the_disk_before_a_draw_leaves",
 )
 def charges_are_not_committed(original):
@@ -206,7 +206,7 @@ def one_draw_more_than_the_budget(original):
 
 @mutant(
     "epsworth.gateway.people.People._charged",
-    claim="of a request to a gateway everybody is charged, or nobody",
+    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
     test=f"{PEOPLE}::test_of_a_request_everybody_is_charged_or_nobody",
 )
 def one_who_can_afford_it_is_enough(original):

@@ -16,7 +16,7 @@ REGIONS = "tests/policy/test_regions.py"
 
 @mutant(
     "epsworth.mechanisms.two_level.two_level",
-    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers drawn from",
+    claim="no ratio of probabilities of a released value exceeds e^ε in the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[pm-1-8]",
 )
 def window_one_weight_heavier(original):
@@ -29,7 +29,7 @@ def window_one_weight_heavier(original):
 
 @mutant(
     "epsworth.mechanisms.exponential.rho",
-    claim="no ratio of probabilities of a released value exceeds e^ε, for the integers drawn from",
+    claim="no ratio of probabilities of a released value exceeds e^ε in the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[bounded_laplace-1-8]",
 )
 def steps_of_noise_rounded_up(original):
@@ -47,7 +47,7 @@ def quoted_losses_to_nearest(original):
 
 @mutant(
     "epsworth.mechanisms.kernels.Kernel.slack",
-    claim="the δ of a kernel at any ε holds for every pair of inputs",
+    claim="a kernel's δ at any ε holds for every pair of inputs",
     test=f"{KERNELS}::test_delta_holds_for_every_pair_of_inputs",
 )
 def delta_of_a_larger_sum(original):
@@ -69,7 +69,7 @@ def own_outcome_one_word_too_often(original):
 
 @mutant(
     "epsworth.policy.columns.Column.released",
-    claim="released values lie on the public grid, at the points drawn",
+    claim="released values are the public grid's points that were drawn",
     test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def released_one_point_lower(original):
@@ -78,7 +78,7 @@ def released_one_point_lower(original):
 
 @mutant(
     "epsworth.mechanisms.words.SystemWords._stream",
-    claim="no seed, copy or fork makes a release repeat itself",
+    claim="no seed, copy or fork repeats a release",
     test="tests/policy/test_audit.py::test_forked_processes_do_not_share_draws",
 )
 def one_key_for_all(original):
@@ -89,7 +89,7 @@ def one_key_for_all(original):
 
 @mutant(
     "epsworth.mechanisms.two_level.TwoLevelKernel.mass_of_range",
-    claim="what is analysed of a release is the law that its integers give",
+    claim="an analysed release follows the law of its integers",
     test=f"{DRAWS}::test_the_law_is_the_weights",
 )
 def ranges_without_their_last_output(original):
@@ -120,7 +120,7 @@ def charged_a_shade_less(original):
 
 @mutant(
     "epsworth.mechanisms.regions.LACKS",
-    claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
+    claim="no kernel between regions, and no mechanism for several classifiers, gains more than stated",
     test=f"{REGIONS}::test_what_no_kernel_gains_more_than_is_rounded_up_where_a_double_is_missed_by_a_hair",
 )
 def exponentials_from_below_are_exact(original):
@@ -129,7 +129,7 @@ def exponentials_from_below_are_exact(original):
 
 @mutant(
     "epsworth.mechanisms.two_level.TwoLevelKernel.left",
-    claim="released values lie on the public grid, at the points drawn",
+    claim="released values are the public grid's points that were drawn",
     test="tests/policy/test_perturb.py::test_released_values_follow_the_kernel[pm]",
 )
 def windows_one_place_higher(original):

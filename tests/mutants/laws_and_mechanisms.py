@@ -38,7 +38,7 @@ def masses_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.mechanisms.piecewise.piecewise_shape",
-    claim="a mechanism's log-likelihood ratio never exceeds its tight epsilon",
+    claim="no log-likelihood ratio exceeds a mechanism's tight epsilon",
     test=f"{MECHANISMS}::test_log_ratio_never_exceeds_the_tight_epsilon",
 )
 def window_a_little_narrower(original):
@@ -80,7 +80,7 @@ def probabilistic_though_clipped(original):
 
 @mutant(
     "epsworth.guarantees.compose",
-    claim="a record's ε is never below the sum over its features",
+    claim="a record's ε is at least the sum over its features",
     test=f"{GUARANTEES}::test_composed_epsilon_is_never_below_the_sum",
 )
 def epsilons_summed_to_nearest(original):
@@ -92,7 +92,7 @@ def epsilons_summed_to_nearest(original):
 
 @mutant(
     "epsworth.mechanisms.indicator.PrivacyIndicator.over",
-    claim="a coin that sends the raw record costs its δ, and the promise is approximate",
+    claim="a coin that sends the raw record costs its δ; the promise is approximate",
     test="tests/policy/test_theorems.py::test_theorem_3_holds_as_approximate_dp_only",
 )
 def raw_records_cost_nothing(original):
@@ -110,8 +110,8 @@ def ceiling_of_one_label_more(original):
 
 @mutant(
     "epsworth.mechanisms.promise.check_promise",
-    claim="a mechanism that users bring is refused where its law breaks its promise at 257 inputs; "
-    "what passes is told as checked, not proven",
+    claim="a mechanism or density that users bring is refused if its law breaks its promise at 257 inputs; "
+    "passing is called checked, not proven",
     test="tests/contract/test_own_mechanisms.py::test_what_keeps_its_promise_passes_and_a_tenth_more_does_not",
 )
 def promises_believed(original):
@@ -120,7 +120,7 @@ def promises_believed(original):
 
 @mutant(
     "epsworth.utility.engines.run.check_possible",
-    claim="no answer is told that a mechanism's own promise rules out",
+    claim="an answer that a mechanism's promise rules out is refused",
     test="tests/contract/test_own_mechanisms.py::test_an_answer_that_no_promise_allows_is_refused",
 )
 def impossible_answers_told(original):
@@ -129,7 +129,7 @@ def impossible_answers_told(original):
 
 @mutant(
     "epsworth.mechanisms.family.is_brought",
-    claim="a mechanism made of a density is checked, too",
+    claim="a mechanism or density that users bring is refused if its law breaks its promise at 257 inputs; passing is called checked, not proven",
     test="tests/contract/test_own_mechanisms.py::test_a_density_that_tells_more_than_epsilon_is_refused",
 )
 def densities_believed(original):

@@ -15,7 +15,7 @@ RESULTS = "tests/learner/test_learner_results.py"
 
 @mutant(
     "epsworth.learner.signed.Ternary.weights",
-    claim="one report keeps ε for the pair of point and label",
+    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
     test=f"{REPORTS}::test_ternary_reports_keep_epsilon_by_enumeration",
 )
 def right_reports_one_weight_heavier(original):
@@ -28,7 +28,7 @@ def right_reports_one_weight_heavier(original):
 
 @mutant(
     "epsworth.learner.coins.flip_weight",
-    claim="one report keeps ε for the pair of point and label",
+    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
     test=f"{REPORTS}::test_a_flipped_bit_keeps_epsilon_in_integers",
 )
 def bits_flipped_a_weight_less(original):
@@ -37,7 +37,7 @@ def bits_flipped_a_weight_less(original):
 
 @mutant(
     "epsworth.learner.tables.kernels.Question.bit_weights",
-    claim="a report about a table keeps ε, whatever a record holds or lacks",
+    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
     test="tests/learner/test_learnt_tables.py::test_no_message_tells_more_than_epsilon",
 )
 def bits_of_tables_flipped_less(original):
@@ -83,7 +83,7 @@ def the_first_id_is_forgotten(original):
 
 @mutant(
     "epsworth.learner.mechanism.Mechanism.against",
-    claim="a wrong label is certified no more often than asked for, also beside the declared fakes",
+    claim="wrong labels are certified no more often than asked for, declared fakes included",
     test=f"{FAKES}::test_false_certificates_are_as_rare_as_promised_by_enumeration",
 )
 def fakes_are_forgotten(original):
@@ -92,7 +92,7 @@ def fakes_are_forgotten(original):
 
 @mutant(
     "epsworth.learner.certificates.times",
-    claim="certificates spend no more than was asked for",
+    claim="certificates spend no more than asked for",
     test=f"{RESULTS}::test_certificates_spend_what_was_asked_for_and_no_more",
 )
 def one_label_pays_for_all(original):
@@ -101,7 +101,7 @@ def one_label_pays_for_all(original):
 
 @mutant(
     "epsworth.learner.tails.units",
-    claim="p-values of the learner are rounded up, its intervals outwards",
+    claim="the learner's p-values are rounded up, its intervals outwards",
     test=f"{ROUNDED}::test_p_values_are_not_below_the_tail_they_bound",
 )
 def tails_to_nearest(original):
@@ -110,7 +110,7 @@ def tails_to_nearest(original):
 
 @mutant(
     "epsworth.learner.tails._outwards",
-    claim="p-values of the learner are rounded up, its intervals outwards",
+    claim="the learner's p-values are rounded up, its intervals outwards",
     test=f"{ROUNDED}::test_intervals_are_divided_outwards",
 )
 def intervals_divided_to_nearest(original):
@@ -131,7 +131,7 @@ def cells_vary_less(original):
 
 @mutant(
     "epsworth.learner.power.sign_power",
-    claim="the power of a plan is never overstated, also with the declared fakes",
+    claim="a plan's power is never overstated, declared fakes included",
     test=f"{FAKES}::test_power_with_fakes_is_never_overstated",
 )
 def half_of_the_fakes_matter(original):

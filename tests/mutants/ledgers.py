@@ -18,7 +18,7 @@ MANY = "tests/policy/test_many_files.py"
 
 @mutant(
     "epsworth.policy.files.outputs.on_disk",
-    claim="an output's content is on the disk before it has its name",
+    claim="an output file is whole and on the disk before it has its name, or absent",
     test=f"{CHARGES}::test_nothing_moves_before_it_is_on_the_disk",
 )
 def outputs_not_written_through(original):
@@ -27,7 +27,7 @@ def outputs_not_written_through(original):
 
 @mutant(
     "epsworth.policy.files.csv_table.CsvRecords._inputs",
-    claim="nothing is charged, and nothing leaves, for a table that is refused",
+    claim="nothing is charged or leaves for a table that is refused",
     test=f"{CHARGES}::test_nothing_is_charged_for_a_table_that_is_refused",
 )
 def records_unchecked_before_the_charge(original):
@@ -39,7 +39,7 @@ def records_unchecked_before_the_charge(original):
 
 @mutant(
     "epsworth.policy.ledger.Ledger.begin",
-    claim="the same records do not leave twice under one policy unless told",
+    claim="the same records leave once under one policy, unless told",
     test="tests/policy/test_streams.py::test_the_same_records_are_refused_unless_told",
 )
 def always_told_again(original):
@@ -52,7 +52,7 @@ def always_told_again(original):
 
 @mutant(
     "epsworth.policy.ledger.Ledger._known",
-    claim="a run that was killed goes on under its key and is charged once",
+    claim="a killed run goes on under its key and is charged once",
     test=f"{STORE}::test_a_run_goes_on_under_its_key_until_it_is_done",
 )
 def every_start_is_charged_anew(original):
@@ -70,7 +70,7 @@ def any_file_is_the_output(original):
 
 @mutant(
     "epsworth.policy.ledger.costs.amount_above",
-    claim="amounts in the ledger are rounded up, and caps down",
+    claim="ledger amounts are rounded up, caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def amounts_rounded_down(original):
@@ -81,7 +81,7 @@ def amounts_rounded_down(original):
 
 @mutant(
     "epsworth.policy.ledger.costs.amount_below",
-    claim="amounts in the ledger are rounded up, and caps down",
+    claim="ledger amounts are rounded up, caps down",
     test=f"{STORE}::test_amounts_round_up_and_caps_down",
 )
 def caps_rounded_up(original):
@@ -112,7 +112,7 @@ def everybody_has_one_row(original):
 
 @mutant(
     "epsworth.policy.ledger.costs.LedgerConfig.agreed",
-    claim="a ledger's caps stay what they were first stated as",
+    claim="a ledger's caps stay as first stated",
     test=f"{STORE}::test_column_and_caps_are_fixed_once_stated",
 )
 def caps_can_be_raised(original):
@@ -121,7 +121,7 @@ def caps_can_be_raised(original):
 
 @mutant(
     "epsworth.policy.ledger.people.RowCounts.sorted",
-    claim="a person is charged for each row, in whatever order, file and format",
+    claim="a person is charged for each row, in any order, file and format",
     test=f"{CHARGES}::test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format",
 )
 def rows_of_a_person_count_once(original):
@@ -130,7 +130,7 @@ def rows_of_a_person_count_once(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.refusal",
-    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
@@ -139,7 +139,7 @@ def other_spellings_are_other_people(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.BLANK",
-    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
 def printable_characters_are_seen(original):
@@ -148,7 +148,7 @@ def printable_characters_are_seen(original):
 
 @mutant(
     "epsworth.gateway.asked.people_of",
-    claim="one person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
     test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
 )
 def any_text_is_a_person(original):
@@ -175,7 +175,7 @@ def databases_without_their_end(original):
 
 @mutant(
     "epsworth.policy.ledger.store.LedgerEntry.linked",
-    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    claim="a head tells whether a ledger begins with exactly the runs it covers",
     test=f"{STORE}::test_a_head_notices_what_the_owner_edits",
 )
 def heads_of_names_alone(original):
@@ -184,7 +184,7 @@ def heads_of_names_alone(original):
 
 @mutant(
     "epsworth.policy.ledger.store.LedgerEntry.linked",
-    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    claim="a head tells whether a ledger begins with exactly the runs it covers",
     test=f"{STORE}::test_a_head_notices_an_older_copy_and_another_past",
 )
 def heads_that_forget_the_name_of_a_run(original):
@@ -193,7 +193,7 @@ def heads_that_forget_the_name_of_a_run(original):
 
 @mutant(
     "epsworth.policy.ledger.people.everyone",
-    claim="a head tells whether a ledger still begins with exactly the runs that it covers",
+    claim="a head tells whether a ledger begins with exactly the runs it covers",
     test=f"{STORE}::test_sums_that_were_overwritten_are_noticed_by_the_check_of_a_head",
 )
 def sums_taken_as_they_are(original):
@@ -202,7 +202,7 @@ def sums_taken_as_they_are(original):
 
 @mutant(
     "epsworth.policy.ledger.store.Tables.newest",
-    claim="one more run reads no earlier ones but those of the same records",
+    claim="a run reads no earlier runs but those of the same records",
     test=f"{STORE}::test_one_more_run_reads_none_of_those_before_it",
 )
 def the_newest_of_all_that_are_read(original):
@@ -211,7 +211,7 @@ def the_newest_of_all_that_are_read(original):
 
 @mutant(
     "epsworth.policy.ledger.store.Store.check_apart",
-    claim="no output takes a name of the ledger's in its folder",
+    claim="no output takes the place of an input, policy, receipt or ledger file",
     test=f"{STORE}::test_no_output_has_a_name_of_the_ledgers_in_its_folder",
 )
 def outputs_may_be_the_ledger(original):
@@ -220,7 +220,7 @@ def outputs_may_be_the_ledger(original):
 
 @mutant(
     "epsworth.policy.files.workers.Secret.__repr__",
-    claim="tasks of workers show no key, and their failures no value",
+    claim="workers' tasks show no key, their failures no value",
     test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
 )
 def keys_are_shown(original):
@@ -229,7 +229,7 @@ def keys_are_shown(original):
 
 @mutant(
     "epsworth.policy.files.workers._told",
-    claim="tasks of workers show no key, and their failures no value",
+    claim="workers' tasks show no key, their failures no value",
     test=f"{MANY}::test_tasks_and_results_show_no_key_and_no_value",
 )
 def failures_in_their_own_words(original):

@@ -20,7 +20,7 @@ NEIGHBOURS = "tests/exposure/test_neighbours.py"
 
 @mutant(
     "epsworth.noise.profiles.hockey_stick",
-    claim="the δ of a noise at any ε is exact, and never rounded down",
+    claim="a noise's δ at any ε is exact, never rounded down",
     test=f"{PROFILES}::test_delta_is_the_integral_and_never_below_it",
 )
 def deltas_a_shade_smaller(original):
@@ -29,7 +29,7 @@ def deltas_a_shade_smaller(original):
 
 @mutant(
     "epsworth.noise.profiles.ROUNDING",
-    claim="the δ of a noise at any ε is exact, and never rounded down",
+    claim="a noise's δ at any ε is exact, never rounded down",
     test=f"{ROUNDED}::test_delta_is_never_below_the_truth",
 )
 def profiles_trusted_to_the_bit(original):
@@ -47,7 +47,7 @@ def pairs_a_little_nearer(original):
 
 @mutant(
     "epsworth.noise.profiles.mass_outside",
-    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    claim="misses of a region are never rounded down, confidences never up",
     test=f"{ROUNDED}::test_what_lies_outside_is_never_below_the_truth",
 )
 def misses_to_nearest(original):
@@ -56,7 +56,7 @@ def misses_to_nearest(original):
 
 @mutant(
     "epsworth.noise.mechanism.NoiseMechanism.confidence",
-    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    claim="misses of a region are never rounded down, confidences never up",
     test=f"{PROFILES}::test_confidence_is_never_rounded_up",
 )
 def confidences_to_nearest(original):
@@ -65,7 +65,7 @@ def confidences_to_nearest(original):
 
 @mutant(
     "epsworth.noise.program.floor",
-    claim="no noise of its kind has an ε below the floor that is stated",
+    claim="no noise of its kind has an ε below the stated floor",
     test="tests/noise/test_program.py::test_without_delta_the_optimum_is_the_staircase",
 )
 def floors_where_nothing_is_proven(original):
@@ -74,7 +74,7 @@ def floors_where_nothing_is_proven(original):
 
 @mutant(
     "epsworth.noise.levels.divergence_floor",
-    claim="no noise of its kind has a Rényi divergence below the floor that is stated",
+    claim="no noise of its kind has a Rényi divergence below the stated floor",
     test=f"{OPTIMA}::test_tangents_bound_random_laws",
 )
 def tangents_of_a_law_with_less_outside(original):
@@ -83,7 +83,7 @@ def tangents_of_a_law_with_less_outside(original):
 
 @mutant(
     "epsworth.noise.lattice.TableNoise.renyi",
-    claim="what a noise costs under any objective is never below the truth",
+    claim="a noise's cost is never below the truth, whatever the objective",
     test=f"{OPTIMA}::test_renyi_divergences_of_tables_are_sums_and_never_below_them",
 )
 def divergences_to_nearest(original):
@@ -92,7 +92,7 @@ def divergences_to_nearest(original):
 
 @mutant(
     "epsworth.noise.objective._rho",
-    claim="what a noise costs under any objective is never below the truth",
+    claim="a noise's cost is never below the truth, whatever the objective",
     test=f"{OPTIMA}::test_rho_is_the_greatest_ratio_of_divergence_and_order",
 )
 def the_greatest_ratio_that_was_tried(original):
@@ -101,7 +101,7 @@ def the_greatest_ratio_that_was_tried(original):
 
 @mutant(
     "epsworth.noise.objective._caught",
-    claim="what a noise costs under any objective is never below the truth",
+    claim="a noise's cost is never below the truth, whatever the objective",
     test=f"{OPTIMA}::test_what_an_attacker_gains_is_that_of_the_best_test",
 )
 def attackers_who_do_not_choose(original):
@@ -110,7 +110,7 @@ def attackers_who_do_not_choose(original):
 
 @mutant(
     "epsworth.composition.sampled",
-    claim="epsilons of several releases together are upper bounds",
+    claim="epsilons of several releases are upper bounds",
     test=f"{ROUNDED}::test_what_is_composed_is_never_below_the_profile",
 )
 def profiles_sampled_late(original):
@@ -119,7 +119,7 @@ def profiles_sampled_late(original):
 
 @mutant(
     "epsworth.composition.Losses._lost",
-    claim="δ of k releases is never below that of exact fractions",
+    claim="δ of k releases is never below exact fractions",
     test="tests/test_privacy_losses.py::test_delta_of_several_tables_is_never_below_exact_fractions",
 )
 def lost_masses_forgotten(original):
@@ -128,7 +128,7 @@ def lost_masses_forgotten(original):
 
 @mutant(
     "epsworth.composition._power",
-    claim="δ of k releases is never below that of exact fractions",
+    claim="δ of k releases is never below exact fractions",
     test="tests/test_privacy_losses.py::test_delta_of_several_tables_is_never_below_exact_fractions",
 )
 def one_release_less(original):
@@ -137,7 +137,7 @@ def one_release_less(original):
 
 @mutant(
     "epsworth.noise.release.LatticeRelease.slack",
-    claim="lattice noise that is drawn keeps its ε and δ for the integers, at every shift",
+    claim="drawn lattice noise keeps ε and δ in integers, at every shift",
     test=f"{RELEASES}::test_the_promise_holds_for_every_shift_exactly",
 )
 def slack_of_half_the_weights(original):
@@ -162,7 +162,7 @@ def channels_lose_to_nearest(original):
 
 @mutant(
     "epsworth.exposure.neighbours._newton",
-    claim="the model without each row lies within its certificate",
+    claim="the model without each row lies within its certificate, at the weakest regularisation too",
     test=f"{NEIGHBOURS}::test_certificates_hold_for_every_row",
 )
 def remainders_forgotten(original):
@@ -175,7 +175,7 @@ def remainders_forgotten(original):
 
 @mutant(
     "epsworth.exposure.left_out.SelfConcordance.errors",
-    claim="the certificate from self-concordance holds at the weakest regularisation",
+    claim="the model without each row lies within its certificate, at the weakest regularisation too",
     test=f"{NEIGHBOURS}::test_self_concordant_certificates_hold_and_are_never_larger",
 )
 def remainders_a_quarter_as_large(original):
@@ -184,7 +184,7 @@ def remainders_a_quarter_as_large(original):
 
 @mutant(
     "epsworth.exposure.left_out.least_eigenvalue",
-    claim="no eigenvalue of a Hessian is smaller than the one that certificates divide by",
+    claim="no eigenvalue of a Hessian is below the one that certificates divide by",
     test=f"{NEIGHBOURS}::test_least_eigenvalues_are_never_above_the_truth",
 )
 def eigenvalues_as_computed(original):
@@ -193,7 +193,7 @@ def eigenvalues_as_computed(original):
 
 @mutant(
     "epsworth.exposure.steps._Steps._certified",
-    claim="how far each row of a sparse table moves the model lies within its error",
+    claim="a sparse table's moves lie within their errors, roundings counted",
     test="tests/exposure/test_sparse.py::test_moves_are_off_by_less_than_is_said",
 )
 def a_tenth_of_what_moves_are_off_by(original):
@@ -206,7 +206,7 @@ def a_tenth_of_what_moves_are_off_by(original):
 
 @mutant(
     "epsworth.exposure.steps._Steps._form_offs",
-    claim="roundings of sums over pairs of entries are counted",
+    claim="a sparse table's moves lie within their errors, roundings counted",
     test="tests/exposure/test_sparse.py::test_forms_are_off_by_less_than_is_charged",
 )
 def forms_as_computed(original):
@@ -233,7 +233,7 @@ def sensitivities_to_nearest(original):
 
 @mutant(
     "epsworth.exposure.releasing.noise_rate",
-    claim="the noise of a released model covers what a row moves, its lattice and what the fit leaves",
+    claim="a released model's noise covers what a row moves, its lattice and what the fit leaves",
     test=f"{EXPOSED}::test_the_noise_of_a_release_covers_every_charge",
 )
 def noise_without_what_the_fit_leaves(original):
@@ -246,7 +246,7 @@ def noise_without_what_the_fit_leaves(original):
 
 @mutant(
     "epsworth.exposure.fitting.into_ball",
-    claim="no neighbour is refused by a released model",
+    claim="a released model refuses no neighbour",
     test="tests/exposure/test_release_door.py::test_no_neighbour_is_refused_and_public_facts_stay_the_same",
 )
 def rows_stay_as_long_as_they_are(original):
@@ -264,7 +264,7 @@ def kernels_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.exposure.advice.Window._shares",
-    claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
+    claim="up to a window's lower end every row is safe; no row is said to pay more than ε",
     test=f"{WINDOW}::test_no_row_is_said_to_pay_more_than_epsilon",
 )
 def rows_pay_up_to_twice(original):
@@ -273,7 +273,7 @@ def rows_pay_up_to_twice(original):
 
 @mutant(
     "epsworth.exposure.distances.Kernels.inverse_adv",
-    claim="up to the lower end of a window every row is safe, and no row is said to pay more than ε",
+    claim="up to a window's lower end every row is safe; no row is said to pay more than ε",
     test=f"{WINDOW}::test_the_ends_keep_their_promises",
 )
 def windows_a_little_too_wide(original):
@@ -291,7 +291,7 @@ def worst_case_at_half_of_epsilon(original):
 
 @mutant(
     "epsworth.exposure.usefulness.simulate",
-    claim="accuracy is said to be kept only where whole rows within the tolerance say so",
+    claim="accuracy is called kept only where whole rows within the tolerance say so",
     test=f"{WINDOW}::test_a_tolerance_allows_whole_rows_only",
 )
 def one_row_more_may_turn(original):
@@ -303,7 +303,7 @@ def one_row_more_may_turn(original):
 
 @mutant(
     "epsworth.noise.profiles.ROUNDING",
-    claim="the δ of a noise at any ε is exact, and never rounded down",
+    claim="a noise's δ at any ε is exact, never rounded down",
     test=f"{ROUNDED}::test_deltas_of_far_tails_are_not_below_the_truth",
 )
 def one_rounding_where_sixteen_are_counted(original):
@@ -312,7 +312,7 @@ def one_rounding_where_sixteen_are_counted(original):
 
 @mutant(
     "epsworth.noise.lattice.LEAST",
-    claim="the δ of a noise at any ε is exact, and never rounded down",
+    claim="a noise's δ at any ε is exact, never rounded down",
     test=f"{ROUNDED}::test_mass_beyond_a_table_is_never_understated_where_tails_underflow",
 )
 def tails_that_underflow_are_none(original):
@@ -321,7 +321,7 @@ def tails_that_underflow_are_none(original):
 
 @mutant(
     "epsworth.noise.local.EACH",
-    claim="how often a noise misses its region is never rounded down, and confidences are never rounded up",
+    claim="misses of a region are never rounded down, confidences never up",
     test=f"{ROUNDED}::test_confidences_of_groups_are_never_above_the_truth",
 )
 def probabilities_of_reports_trusted_to_the_bit(original):

@@ -20,7 +20,7 @@ FIND = "tests/pac/test_find_budget.py"
 
 @mutant(
     "epsworth.pac.calibration.enough",
-    claim="a PAC-private release from a list of worlds keeps its mutual information within the budget",
+    claim="a PAC release from a list of worlds keeps its mutual information within the budget",
     test="tests/pac/test_privatizer.py::test_truth_never_exceeds_the_promise",
 )
 def noise_for_half_the_variance(original):
@@ -29,7 +29,7 @@ def noise_for_half_the_variance(original):
 
 @mutant(
     "epsworth.pac.allocation.BOUND_ULPS",
-    claim="computed bounds on mutual information are never below the exact ones",
+    claim="computed bounds on mutual information are never below exact ones",
     test=f"{ROUNDED}::test_a_gaussian_bound_is_never_below_the_truth",
 )
 def bounds_on_information_to_nearest(original):
@@ -83,7 +83,7 @@ def only_proofs_are_telling(original):
 
 @mutant(
     "epsworth.pac.records.second_moments",
-    claim="no single record and no listed group is found beyond the promise",
+    claim="no single record or listed group is found beyond the promise",
     test=f"{RECORDS}::test_screens_are_never_below_quadrature",
 )
 def second_moments_halved(original):
@@ -92,7 +92,7 @@ def second_moments_halved(original):
 
 @mutant(
     "epsworth.pac.records.Check._gains",
-    claim="no single record and no listed group is found beyond the promise",
+    claim="no single record or listed group is found beyond the promise",
     test=f"{RECORDS}::test_an_untrue_claim_is_borne_out_as_rarely_as_promised",
 )
 def attacks_that_find_less(original):
@@ -101,7 +101,7 @@ def attacks_that_find_less(original):
 
 @mutant(
     "epsworth.pac.records.nearest_groups",
-    claim="no single record and no listed group is found beyond the promise",
+    claim="no single record or listed group is found beyond the promise",
     test=f"{RECORDS}::test_the_presence_of_a_near_duplicate_is_not_found_with_certainty",
 )
 def nobody_has_a_neighbour(original):
@@ -137,7 +137,7 @@ def answers_charged_to_nearest(original):
 
 @mutant(
     "epsworth.pac.responses.Beliefs.update",
-    claim="all transcripts of a server together tell no more than was charged",
+    claim="a server's transcripts together tell no more than was charged",
     test=f"{RESPONDER}::test_all_transcripts_together_keep_every_promise",
 )
 def beliefs_learn_half(original):
@@ -149,7 +149,7 @@ def beliefs_learn_half(original):
 
 @mutant(
     "epsworth.pac.server.ResponseServer._planned",
-    claim="a server's total is never exceeded; once it is reached all answers are free",
+    claim="a server's total is never exceeded; then all answers are free",
     test=f"{RESPONDER}::test_a_total_that_is_spent_leaves_free_answers_for_ever",
 )
 def one_answer_beyond_the_total(original):
@@ -174,7 +174,7 @@ def answers_beyond_the_limits(original):
 
 @mutant(
     "epsworth.pac.server.ResponseServer.probabilities",
-    claim="a server shows no draw that is not on the disk yet",
+    claim="a server shows no draw that is not on the disk",
     test=f"{JOURNAL}::test_nothing_is_shown_that_is_not_on_the_disk",
 )
 def beliefs_shown_before_they_are_written(original):
@@ -183,7 +183,7 @@ def beliefs_shown_before_they_are_written(original):
 
 @mutant(
     "epsworth.pac.journal.Journal.head",
-    claim="a server's total is not spent again from an older journal, nor by a forked process",
+    claim="an older journal or forked process cannot spend a server's total again",
     test=f"{JOURNAL}::test_an_old_copy_is_found_out_by_the_head_alone",
 )
 def any_head_is_the_known_one(original):
@@ -192,7 +192,7 @@ def any_head_is_the_known_one(original):
 
 @mutant(
     "epsworth.pac.ledger.ProcessLock.at_home",
-    claim="a server's total is not spent again from an older journal, nor by a forked process",
+    claim="an older journal or forked process cannot spend a server's total again",
     test=f"{RESPONDER}::test_a_forked_process_cannot_answer_nor_take_the_lock_away",
 )
 def every_process_is_home(original):
@@ -201,7 +201,7 @@ def every_process_is_home(original):
 
 @mutant(
     "epsworth.pac.modes.Settings.check_unchanged",
-    claim="no setting that was changed since a fit promises anything",
+    claim="settings changed since a fit promise nothing",
     test="tests/pac/test_privatizer.py::test_settings_changed_after_the_fit_promise_nothing",
 )
 def settings_may_change(original):
@@ -224,7 +224,7 @@ def sub_samples_follow_the_seed(original):
 
 @mutant(
     "epsworth.pac.utility.lower_limit",
-    claim="a score that a budget is said to reach is reached, with the confidence stated",
+    claim="a score that a budget is said to reach is reached, with the stated confidence",
     test=f"{FIND}::test_what_is_said_to_be_reached_is_reached_with_the_confidence_stated",
 )
 def scores_reached_on_average(original):

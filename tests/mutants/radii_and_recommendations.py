@@ -25,7 +25,7 @@ def ends_of_boxes_are_not_probed(original):
 
 @mutant(
     "epsworth.utility.boxes.stays_at_least",
-    claim="what a sampled box guarantees is at most its mass times what stays",
+    claim="a sampled box guarantees at most its mass times what stays",
     test=f"{BOXES}::test_what_a_box_guarantees_is_rounded_down",
 )
 def guarantees_of_boxes_to_nearest(original):
@@ -43,7 +43,7 @@ def upper_limits_are_estimates(original):
 
 @mutant(
     "epsworth.utility.radius.quadratic._certain",
-    claim="no point nearer than the lower end of a radius has another label",
+    claim="no point nearer than a radius's lower end has another label",
     test=f"{RADIUS}::test_outward_rounding_survives_many_probes",
 )
 def distances_to_hyperplanes_to_nearest(original):
@@ -52,7 +52,7 @@ def distances_to_hyperplanes_to_nearest(original):
 
 @mutant(
     "epsworth.utility.radius.trees.Search.bounds",
-    claim="no point nearer than the lower end of a radius has another label",
+    claim="no point nearer than a radius's lower end has another label",
     test=f"{IN_TIME}::test_the_search_agrees_with_the_table_of_all_cells_and_holds_whenever_it_ends[0]",
 )
 def bounds_of_boxes_beyond_their_flips(original):
@@ -64,7 +64,7 @@ def bounds_of_boxes_beyond_their_flips(original):
 
 @mutant(
     "epsworth.utility.choice.Scanned.deltas",
-    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
+    claim="no recommendation exceeds the accepted δ, ε of a record or certainty",
     test=f"{RECOMMENDED}::test_delta_is_honoured_at_every_epsilon",
 )
 def delta_of_the_first_epsilon(original):
@@ -77,7 +77,7 @@ def delta_of_the_first_epsilon(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
+    claim="no recommendation exceeds the accepted δ, ε of a record or certainty",
     test=f"{RECOMMENDED}::test_how_sure_an_attacker_may_get_is_another_way_to_say_it[0.98-2]",
 )
 def certainties_are_not_compared(original):
@@ -86,7 +86,7 @@ def certainties_are_not_compared(original):
 
 @mutant(
     "epsworth.utility.choice.Limits.accept",
-    claim="no recommendation exceeds the largest δ, the largest ε of a record or the largest certainty accepted",
+    claim="no recommendation exceeds the accepted δ, ε of a record or certainty",
     test=f"{RECOMMENDED}::test_a_yes_has_two_sides",
 )
 def any_epsilon_is_accepted(original):
@@ -95,7 +95,7 @@ def any_epsilon_is_accepted(original):
 
 @mutant(
     "epsworth.utility.wording._percent",
-    claim="a recommendation and printed curves show no more than is guaranteed",
+    claim="recommendations and printed curves show no more than guaranteed",
     test=f"{RECOMMENDED}::test_an_average_above_the_ceiling_reads_as_no_contradiction",
 )
 def recommended_shares_to_nearest(original):
@@ -104,7 +104,7 @@ def recommended_shares_to_nearest(original):
 
 @mutant(
     "epsworth.utility.curves.round_down",
-    claim="a recommendation and printed curves show no more than is guaranteed",
+    claim="recommendations and printed curves show no more than guaranteed",
     test=f"{RECOMMENDED}::test_printed_curves_show_guaranteed_numbers_rounded_down",
 )
 def curves_printed_to_nearest(original):
@@ -126,7 +126,7 @@ def ceilings_to_nearest(original):
 
 @mutant(
     "epsworth.utility.splitting._shared_out",
-    claim="the shares of a split sum to no more than its total",
+    claim="the features' shares of a record's epsilon, even or split, sum to no more than it",
     test=f"{BEYOND}::test_shares_never_sum_to_more_than_the_total",
 )
 def shares_out_to_nearest(original):
@@ -135,7 +135,7 @@ def shares_out_to_nearest(original):
 
 @mutant(
     "epsworth.mechanisms.record.float_below",
-    claim="the features' shares of a record's epsilon sum to no more than it",
+    claim="the features' shares of a record's epsilon, even or split, sum to no more than it",
     test="tests/utility/test_epsilons_of_records.py::test_shares_of_a_total_never_add_up_to_more",
 )
 def even_shares_to_nearest(original):
@@ -147,7 +147,7 @@ def even_shares_to_nearest(original):
 
 @mutant(
     "epsworth.tailored.distillation._blur",
-    claim="where a certificate says so, the model's own label is the copy's",
+    claim="where certified, the model's own label is the surrogate's",
     test="tests/tailoring/test_copying.py::test_certified_is_never_wrong_at_any_place_of_a_plane",
 )
 def numbers_within_a_quarter_step(original):
@@ -156,7 +156,7 @@ def numbers_within_a_quarter_step(original):
 
 @mutant(
     "epsworth.tailored.surrogates.Layers.prove",
-    claim="sums of a copy stay below 2^53; tables that could fail are refused",
+    claim="surrogate sums stay below 2^53; tables that could fail are refused",
     test="tests/policy/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
 )
 def sums_of_layers_unbounded(original):
@@ -165,7 +165,7 @@ def sums_of_layers_unbounded(original):
 
 @mutant(
     "epsworth.utility.retention._told",
-    claim="no record is certified of which a place is not what it holds",
+    claim="no record is certified whose codes are not what it holds",
     test="tests/utility/test_tailored_asked.py::test_records_beyond_their_ranges_are_not_certified",
 )
 def every_place_is_what_it_holds(original):
@@ -174,7 +174,7 @@ def every_place_is_what_it_holds(original):
 
 @mutant(
     "epsworth.utility.radius.networks.SLACK",
-    claim="no point nearer than the lower end of a radius has another label",
+    claim="no point nearer than a radius's lower end has another label",
     test=f"{RADIUS}::test_intervals_of_a_layer_hold_its_exact_ends",
 )
 def intervals_of_layers_trusted_to_the_bit(original):

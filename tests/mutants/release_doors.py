@@ -18,7 +18,7 @@ TAILORED_DOORS = "tests/policy/test_tailored_doors.py"
 
 @mutant(
     "epsworth.policy.policy._shares",
-    claim="an epsilon is that of a record, unless a word says that of every feature",
+    claim="an epsilon is of a record unless said to be of every feature",
     test="tests/policy/test_policy.py::test_an_epsilon_is_of_a_record_unless_a_word_says_otherwise",
 )
 def every_feature_has_the_epsilon(original):
@@ -27,7 +27,7 @@ def every_feature_has_the_epsilon(original):
 
 @mutant(
     "epsworth.policy.policy.Policy.total",
-    claim="a policy's stated total covers any features released together",
+    claim="a policy's total covers any features released together",
     test=f"{POLICY}::test_the_promise_is_at_most_the_stated_total",
 )
 def total_of_the_cheapest_features(original):
@@ -47,7 +47,7 @@ def undeclared_columns_pass(original):
 
 @mutant(
     "epsworth.policy.beside.without_notes",
-    claim="no note of an input and no unused category travels with a released table",
+    claim="no note of an input and no unused category travels with a table",
     test=f"{PERTURB}::test_notes_of_columns_do_not_travel_with_a_table",
 )
 def notes_travel(original):
@@ -56,7 +56,7 @@ def notes_travel(original):
 
 @mutant(
     "epsworth.policy.columns.without_unused",
-    claim="no note of an input and no unused category travels with a released table",
+    claim="no note of an input and no unused category travels with a table",
     test=f"{UNUSED}::test_what_no_row_holds_does_not_leave",
 )
 def unused_categories_leave(original):
@@ -74,7 +74,7 @@ def lists_of_values_are_drawn_for(original):
 
 @mutant(
     "epsworth.policy.files.outputs.check_released",
-    claim="nothing leaves a table door that is not in the policy's public table",
+    claim="no value leaves a table that is not in the policy's public table",
     test=f"{VERIFIED}::test_what_is_not_public_never_leaves",
 )
 def released_values_unchecked(original):
@@ -83,7 +83,7 @@ def released_values_unchecked(original):
 
 @mutant(
     "epsworth.policy.tables.check_unmasked",
-    claim="what is masked in a table is not perturbed or passed in the open",
+    claim="masked values are not perturbed or passed in the open",
     test=f"{PERTURB}::test_the_transformer_refuses_what_an_array_would_lose",
 )
 def masked_values_pass(original):
@@ -92,7 +92,7 @@ def masked_values_pass(original):
 
 @mutant(
     "epsworth.space.Feature.to_unit",
-    claim="no message shows a value of a table, nor carries an error that could",
+    claim="no message shows a table's value or carries an error that could",
     test="tests/ground/test_space.py::test_refusals_of_records_show_no_private_value",
 )
 def refusals_show_the_value(original):
@@ -107,7 +107,7 @@ def refusals_show_the_value(original):
 
 @mutant(
     "epsworth.policy.columns.values_withheld",
-    claim="no message shows a value of a table, nor carries an error that could",
+    claim="no message shows a table's value or carries an error that could",
     test="tests/policy/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
 )
 def accidents_are_told_in_full(original):
@@ -116,7 +116,7 @@ def accidents_are_told_in_full(original):
 
 @mutant(
     "epsworth.refusals.alone",
-    claim="no message shows a value of a table, nor carries an error that could",
+    claim="no message shows a table's value or carries an error that could",
     test="tests/policy/test_nothing_behind_errors.py::test_errors_of_tables_carry_no_other",
 )
 def errors_carry_their_causes(original):
@@ -129,7 +129,7 @@ def errors_carry_their_causes(original):
 
 @mutant(
     "epsworth.policy.files.json_table._members",
-    claim="a text that two readers could take differently is refused",
+    claim="a text with two readings is refused",
     test="tests/policy/test_json_lines.py::test_lines_with_two_readings_are_refused",
 )
 def last_of_two_members_counts(original):
@@ -147,7 +147,7 @@ def digests_of_nothing(original):
 
 @mutant(
     "epsworth.files._same_file",
-    claim="no output of a run takes the place of its input, policy, receipt or ledger",
+    claim="no output takes the place of an input, policy, receipt or ledger file",
     test="tests/policy/test_doors.py::test_no_output_takes_the_place_of_another_file",
 )
 def files_compared_by_their_names(original):
@@ -159,7 +159,7 @@ def files_compared_by_their_names(original):
 
 @mutant(
     "epsworth.mechanisms.regions.RegionKernel.prove",
-    claim="a tailored policy that is loaded is proven again",
+    claim="a tailored policy is proven again when loaded",
     test=f"{TAILORING}::test_loading_proves_everything_again",
 )
 def stored_kernels_believed(original):
@@ -185,7 +185,7 @@ def weights_out_of_reach_spread_over_the_rest(original):
 
 @mutant(
     "epsworth.tailored.mechanism.Tailoring.released",
-    claim="what is within reach is worked out from released values, never from true ones",
+    claim="reach is computed from released values, never true ones",
     test=f"{TAILORING}::test_draws_under_rules_follow_the_outcomes",
 )
 def reach_of_the_true_values(original):
@@ -194,7 +194,7 @@ def reach_of_the_true_values(original):
 
 @mutant(
     "epsworth.policy.policy.Policy.guarantee",
-    claim="a tailored release is charged its whole ε, even with one region within reach",
+    claim="a tailored release is charged its whole ε, even with one region in reach",
     test=f"{TAILORED_DOORS}::test_the_ledger_adds_the_region_s_epsilon_even_where_one_alone_is_within_reach",
 )
 def regions_cost_nothing(original):
@@ -220,7 +220,7 @@ SENSITIVE = "tests/policy/test_sensitive_values.py"
 
 @mutant(
     "epsworth.policy.files.json_lines.rewritten",
-    claim="a table in a file tells nothing but released and passing values",
+    claim="files tell nothing but released and passing values",
     test=f"{SENSITIVE}::test_json_lines_tell_nothing_more",
 )
 def passing_texts_keep_their_form(original):
@@ -229,7 +229,7 @@ def passing_texts_keep_their_form(original):
 
 @mutant(
     "epsworth.policy.tables.Perturbation._series",
-    claim="the type of what leaves is the policy's, or that of passing columns",
+    claim="types of what leaves are the policy's, or those of passing columns",
     test=f"{SENSITIVE}::test_frames_of_any_type_tell_nothing_more",
 )
 def whole_numbers_keep_the_table_s_width(original):
@@ -242,7 +242,7 @@ def whole_numbers_keep_the_table_s_width(original):
 
 @mutant(
     "epsworth.policy.columns.passing",
-    claim="the type of what leaves is the policy's, or that of passing columns",
+    claim="types of what leaves are the policy's, or those of passing columns",
     test=f"{SENSITIVE}::test_arrays_tell_nothing_more",
 )
 def arrays_keep_their_type(original):
@@ -251,7 +251,7 @@ def arrays_keep_their_type(original):
 
 @mutant(
     "epsworth.values.is_missing",
-    claim="where the policy says what stands for it, no value is refused or warned of",
+    claim="where the policy declares a substitute, no value is refused or warned of",
     test=f"{SENSITIVE}::test_frames_of_objects_tell_nothing_more",
 )
 def values_are_asked_what_they_are(original):
@@ -260,7 +260,7 @@ def values_are_asked_what_they_are(original):
 
 @mutant(
     "epsworth.values.number",
-    claim="where the policy says what stands for it, no value is refused or warned of",
+    claim="where the policy declares a substitute, no value is refused or warned of",
     test="tests/gateway/test_gateway_requests.py::test_no_value_is_refused_that_has_a_substitute",
 )
 def only_numbers_are_read(original):
@@ -269,7 +269,7 @@ def only_numbers_are_read(original):
 
 @mutant(
     "epsworth.values.Categories.read",
-    claim="a declared category is that category at every door, however spelt",
+    claim="a declared category is that category everywhere, however spelt",
     test="tests/ground/test_tables.py::test_a_declared_category_is_one_however_it_is_spelt",
 )
 def gaps_come_before_categories(original):
@@ -278,7 +278,7 @@ def gaps_come_before_categories(original):
 
 @mutant(
     "epsworth.values.spelt_number",
-    claim="what is no number is none at any door, and the refusal shows no value",
+    claim="no entry point takes for a number what is none, and no refusal shows a value",
     test="tests/ground/test_tables.py::test_what_is_no_number_is_none_at_any_door",
 )
 def texts_are_what_python_makes_of_them(original):

@@ -12,11 +12,11 @@ from epsworth.guarantees import Central, Pure
 
 BOUNDS = "tests/shuffling/test_shuffled_bounds.py"
 CENTRAL = "tests/shuffling/test_central.py"
-ALL = "behind a shuffler no mechanism of this local epsilon tells more than is stated"
+ALL = "behind a shuffler no mechanism of this local epsilon tells more than stated"
 SMALL = f"{BOUNDS}::test_no_data_set_of_a_few_users_tells_more_than_is_said"
 LARGE = f"{BOUNDS}::test_epsilons_for_all_are_the_reference_or_a_little_above"
 DIGITS = f"{BOUNDS}::test_no_bound_for_all_is_below_forty_digits_nor_far_above"
-LAW = "a mechanism's law gives no smaller an epsilon than its worst data set needs"
+LAW = "a mechanism's law gives no smaller epsilon than its worst data set needs"
 
 
 @mutant("epsworth.shuffling.clones.delta_of_any", claim=ALL, test=SMALL)
@@ -118,7 +118,7 @@ def floors_of_a_hair_more(original):
 
 @mutant(
     "epsworth.shuffling.rounds._losses_of_one",
-    claim="several shuffled batches with a report of everybody in each tell no more than is stated",
+    claim="several shuffled batches, everybody in each, tell no more than stated",
     test=f"{BOUNDS}::test_two_rounds_are_never_below_their_product",
 )
 def losses_a_little_smaller(original):
@@ -131,7 +131,7 @@ def losses_a_little_smaller(original):
 
 @mutant(
     "epsworth.guarantees._honest",
-    claim="fakes and people who tell what they sent hide nobody",
+    claim="fakes and colluding users hide nobody",
     test=f"{CENTRAL}::test_fakes_and_colluders_hide_nobody",
 )
 def fakes_hide_others(original):
@@ -140,7 +140,7 @@ def fakes_hide_others(original):
 
 @mutant(
     "epsworth.guarantees.compose",
-    claim="a central promise is never added to local ones",
+    claim="central promises are never added to local ones",
     test=f"{CENTRAL}::test_a_central_promise_is_no_local_one",
 )
 def central_taken_for_local(original):
@@ -152,7 +152,7 @@ def central_taken_for_local(original):
 
 @mutant(
     "epsworth.learner.amplification.hiding",
-    claim="where ids tell rows, only reports of the smallest row hide each other",
+    claim="where ids determine rows, only reports of the smallest row hide each other",
     test="tests/shuffling/test_shuffled_learner.py::test_rows_that_clients_draw_hide_among_all_and_rows_of_ids_among_their_own",
 )
 def rows_of_ids_taken_for_drawn(original):
@@ -177,7 +177,7 @@ def planned_with_what_is_printed_rounded_up(original):
 
 
 SHUFFLER = "tests/shuffling/test_shuffler.py"
-BATCH = "a forwarded batch is a uniformly random order of checked reports; smaller ones than planned are held back"
+BATCH = "a forwarded batch is a uniformly random order of checked reports; batches below the planned size are held back"
 
 
 @mutant("epsworth.mechanisms.words.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")

@@ -18,7 +18,7 @@ GAPS = "tests/utility/test_gaps_in_questions.py"
 
 @mutant(
     "epsworth.utility.engines.sampled.AverageFirst.bound",
-    claim="the average that comes first is paid for out of the whole answer's risk",
+    claim="the average that comes first is paid for out of the answer's risk",
     test=f"{SHARED}::test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss",
 )
 def the_first_average_has_a_risk_beside(original):
@@ -32,7 +32,7 @@ def the_first_average_has_a_risk_beside(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.mass_error",
-    claim="masses summed over cells are widened by what their number implies",
+    claim="bounds allow for rounded thresholds and for sums of masses over cells",
     test=f"{OUTWARD}::test_sums_over_cells_hold_the_truth",
 )
 def sums_over_cells_trusted_to_the_bit(original):
@@ -41,7 +41,7 @@ def sums_over_cells_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.misplaced",
-    claim="bounds allow for the rounding of thresholds on the unit scale",
+    claim="bounds allow for rounded thresholds and for sums of masses over cells",
     test=f"{OUTWARD}::test_edges_on_the_unit_scale_are_allowed_to_be_rounded",
 )
 def thresholds_trusted_to_lie_where_they_are_computed(original):
@@ -81,7 +81,7 @@ def the_last_rival_decides(original):
 
 @mutant(
     "epsworth.utility.engines.linear.LinearModel.rounding",
-    claim="a linear model's score is off its reading by no more than is counted",
+    claim="a linear score is off its reading by no more than counted",
     test=f"{SUMS}::test_computed_scores_are_within_their_rounding",
 )
 def scores_trusted_to_the_bit(original):
@@ -130,7 +130,7 @@ def combined_answers_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.propagation.NetworkBoxes._through",
-    claim="the score that a network computes, rounding included, lies between its bounds",
+    claim="a network's computed score, rounding included, lies between its bounds",
     test="tests/utility/test_networks.py::test_rounding_of_single_precision_is_inside_the_bounds",
 )
 def layers_trusted_to_the_bit(original):
@@ -142,7 +142,7 @@ def layers_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.classifiers.reading.answers_as_read",
-    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
+    claim="no engine uses a reading that labels contradict, or that too few could test",
     test="tests/classifiers/test_library_classes.py::test_a_reading_is_checked_at_thresholds_and_beyond_the_ranges",
 )
 def readings_that_are_right_somewhere(original):
@@ -151,7 +151,7 @@ def readings_that_are_right_somewhere(original):
 
 @mutant(
     "epsworth.classifiers.reading.LEAST_CLEAR",
-    claim="no engine relies on a reading that the model's labels contradict, or too few of them could be compared with",
+    claim="no engine uses a reading that labels contradict, or that too few could test",
     test="tests/utility/test_gaps.py::test_a_check_that_compared_nothing_has_not_passed",
 )
 def checks_that_compared_nothing_pass(original):
@@ -160,7 +160,7 @@ def checks_that_compared_nothing_pass(original):
 
 @mutant(
     "epsworth.classifiers.networks.Network.holds",
-    claim="nothing is read of scores where single precision could overflow",
+    claim="nothing is read where single precision could overflow or products underflow",
     test="tests/utility/test_gaps.py::test_numbers_that_single_precision_does_not_hold_are_not_read",
 )
 def single_precision_holds_all_numbers(original):
@@ -178,7 +178,7 @@ def subclasses_answer_as_their_library(original):
 
 @mutant(
     "epsworth.classifiers.reading.check_batch_invariance",
-    claim="a classifier whose labels depend on the other rows of a batch is refused",
+    claim="a classifier whose labels depend on the batch is refused",
     test="tests/classifiers/test_determinism.py::test_labels_that_depend_on_the_rest_of_the_batch_are_refused",
 )
 def rows_are_not_asked_alone(original):
@@ -199,7 +199,7 @@ def tables_leave_nothing_to_sampling(original):
 
 @mutant(
     "epsworth.utility.engines.sampled.Tally.look",
-    claim="the misses of all looks sum to the miss, so whoever stops when it looks best is wrong no more often",
+    claim="all looks together miss at most as often as asked, whenever one stops",
     test="tests/utility/test_anytime.py::test_whoever_stops_when_it_looks_best_is_not_more_often_wrong",
 )
 def each_look_may_miss_a_fifth(original):
@@ -226,7 +226,7 @@ def bands_of_half_the_width(original):
 
 @mutant(
     "epsworth.utility.curves.Curves.__post_init__",
-    claim="no answer claims more confidence than its bounds left, in memory and in files",
+    claim="no answer claims more confidence than its bounds left, files included",
     test="tests/contract/test_engines.py::test_curves_that_spent_more_than_their_confidence_allows_are_refused",
 )
 def confidence_is_not_compared(original):
@@ -235,7 +235,7 @@ def confidence_is_not_compared(original):
 
 @mutant(
     "epsworth.utility.quantities.Bounds.average",
-    claim="averages over records are rounded outwards; what is certain stays so",
+    claim="averages over records are rounded outwards; certainty stays",
     test="tests/utility/test_exact.py::test_averages_and_coins_are_rounded_outwards",
 )
 def averages_to_nearest(original):
@@ -253,7 +253,7 @@ def populations_missed_more_often(original):
 
 @mutant(
     "epsworth.policy.analysis.Released._law",
-    claim="what is analysed of a release is the law that its integers give",
+    claim="an analysed release follows the law of its integers",
     test="tests/utility/test_released.py::test_a_policy_is_analysed_as_its_integers_say",
 )
 def analysed_one_input_lower(original):
@@ -280,7 +280,7 @@ def widths_of_bands_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.sums.ABOVE",
-    claim="what a Fourier series leaves out is no more than is allowed for",
+    claim="a Fourier series leaves out no more than allowed for",
     test=f"{SUMS}::test_what_a_series_leaves_out_is_no_more_than_its_bound",
 )
 def tails_of_series_a_tenth_smaller(original):
@@ -289,7 +289,7 @@ def tails_of_series_a_tenth_smaller(original):
 
 @mutant(
     "epsworth.utility.retention.CERTIFIED",
-    claim="no kernel between regions, and no mechanism for several classifiers, gains more than is said",
+    claim="no kernel between regions, and no mechanism for several classifiers, gains more than stated",
     test="tests/utility/test_tailored.py::test_ceilings_of_several_classifiers_allow_for_the_rounding_of_their_weights",
 )
 def shares_of_a_gain_are_exact(original):
@@ -298,7 +298,7 @@ def shares_of_a_gain_are_exact(original):
 
 @mutant(
     "epsworth.space.Feature.to_unit",
-    claim="a question about records with gaps is about what clients send",
+    claim="an analysis of gaps is of what clients send",
     test=f"{GAPS}::test_a_gap_is_perturbed_as_the_declared_value_and_keeps_the_label_of_the_gap",
 )
 def gaps_are_the_lower_end(original):
@@ -307,7 +307,7 @@ def gaps_are_the_lower_end(original):
 
 @mutant(
     "epsworth.policy.rules.Rule.points",
-    claim="what is declared as whole numbers is analysed and released as such",
+    claim="declared whole numbers are analysed and released as whole numbers",
     test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
 )
 def whole_numbers_leave_unrounded(original):
@@ -316,7 +316,7 @@ def whole_numbers_leave_unrounded(original):
 
 @mutant(
     "epsworth.rounding.underflows",
-    claim="no engine relies on a reading whose products may underflow",
+    claim="nothing is read where single precision could overflow or products underflow",
     test="tests/utility/test_linear.py::test_products_that_lose_digits_are_not_read",
 )
 def tiny_products_trusted(original):
@@ -325,7 +325,7 @@ def tiny_products_trusted(original):
 
 @mutant(
     "epsworth.utility.engines.checkpoint.digest_of_model",
-    claim="a run that goes on from a folder is that of the very same model",
+    claim="a resumed run is that of the very same model",
     test="tests/utility/test_checkpoint.py::test_the_folder_of_a_model_that_is_almost_the_same_is_refused",
 )
 def every_model_is_the_same(original):
