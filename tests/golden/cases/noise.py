@@ -108,6 +108,23 @@ def _():
 
 
 @golden(
+    "the best noise for other questions",
+    subject="epsworth.noise.optimal_noise",
+    mutate=with_less_confidence,
+    tolerance=TUNED,
+)
+def _():
+    asked = {"theta": 2.3, "confidence": 0.99, "sensitivity": 1.0, "delta": 1e-5}
+    objectives = ("advantage", "tpr@0.01", "renyi@4", "zcdp", "gdp")
+    found = {name: noise.optimal_noise(**asked, objective=name) for name in objectives}
+    several = {k: noise.optimal_noise(**{**asked, "theta": 5.0}, releases=k) for k in (2, 100)}
+    return {
+        "cost": {name: [best.cost, best.floor] for name, best in found.items()},
+        "several releases": {str(k): best.cost for k, best in several.items()},
+    }
+
+
+@golden(
     "what an epsilon affords",
     subject="epsworth.noise.profiles.smallest_epsilon",
     mutate=scaled(1.1),
