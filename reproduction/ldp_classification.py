@@ -117,7 +117,7 @@ def lemma_1(setting: Setting) -> Outcome:
         judged(holds),
         "P[|X - x| < h] / h at h = .3, .1, .03, exceeded by 99 % of the points: "
         + "; ".join(f"{name} {', '.join(f'{value:.2f}' for value in ratios)}" for name, ratios in least.items()),
-        "seen at three scales, not proved",
+        "three scales, no proof",
     )
 
 
@@ -153,7 +153,7 @@ def slide_19(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(kept.values()), corrected=kept[1.0] and kept[4.0]),
         "; ".join(shown),
-        "it forgets that users are a sample; right for alpha up to 2^(d + 1), here 4",
+        "users are a sample; right for alpha up to 2^(d + 1), here 4",
     )
 
 
@@ -164,7 +164,7 @@ def theorem_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(slope - theory) < 0.06),
         f"slope {slope:.3f} over n = 1e6 to 1e10, theory {theory:.3f}",
-        "that nobody does better is not tested",
+        "not that nobody does better",
         panels=(
             curves(
                 "alpha = 1, one dimension", ("users n", users), "excess risk", {"ours": risks}, logs="xy",
@@ -207,7 +207,7 @@ def figure_2(setting: Setting) -> Outcome:
         judged(slides[-1] > slides[0] + 0.1 and slides[-1] < 0.915 and slides[3] > slides[1]),
         f"two moons, 1e5 users, alpha .5, 1, 2, 4, 8: {', '.join(f'{value:.3f}' for value in slides)}; by our own "
         f"{', '.join(f'{value:.3f}' for value in ours)}; without privacy .914",
-        "the figure holds no numbers; its shape is compared",
+        "its shape: the figure holds no numbers",
         panels=(
             curves(
                 "accuracy", ("alpha", alphas), "accuracy", {"the slides' mechanism": slides, "our own": ours}, logs="x",
@@ -234,7 +234,7 @@ ITEMS = (
     Item(
         "ldp-classification/theorem-2",
         "Theorem 2, slide 12",
-        "If h -> 0 and n alpha^2 h^(2d) -> infinity, the excess risk goes to zero for every distribution.",
+        "If h -> 0 and n alpha^2 h^(2d) -> infinity, the excess risk goes to zero.",
         theorem_2,
         quick=True,
     ),
@@ -277,12 +277,12 @@ ITEMS = (
         "ldp-classification/fig-1",
         "Figure, slide 29",
         "Artificial data of scikit-learn.",
-        reason="neither the generator nor its settings are told",
+        reason="generator and settings are not told",
     ),
     Item(
         "ldp-classification/fig-2",
         "Figure, slide 30",
-        "The accuracy rises with alpha, and levels off.",
+        "Accuracy rises with alpha, and levels off.",
         figure_2,
         quick=True,
     ),

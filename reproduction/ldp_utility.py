@@ -29,7 +29,7 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(max(misses) <= 0.05),
         f"n = {', '.join(f'{n:,} for tau {tau:g}' for tau, n in sizes.items())}; exact miss at most {max(misses):.4f}",
-        f"wasteful as a test: {clean} samples without a failure give the promised 0.05",
+        f"as a test {clean} samples without a failure suffice for 0.05",
     )
 
 
@@ -64,7 +64,7 @@ def theorem_3(setting: Setting) -> Outcome:
         judged(holds, corrected=max(approximate) <= delta * (1 + 1e-9)),
         "k-RR, k = 101, delta .1: the loss exceeds epsilon with probability "
         + ", ".join(f"{value:.4f} at {epsilon:g}" for epsilon, value in failing.items()),
-        "true where the mechanism has no mass at x, and in (epsilon, delta)-DP",
+        "true where x has no mass, and in (epsilon, delta)-DP",
     )
 
 
@@ -79,8 +79,7 @@ def theorem_4(setting: Setting) -> Outcome:
         judged(bool((exceeds <= deltas).all() and np.allclose(sigma, printed, rtol=1e-12))),
         f"loss above epsilon with at most {float((exceeds / deltas).max()):.2f} of delta; "
         f"sigma {three[0]:.3f} at (2, .1)",
-        f"more noise than needed: {three[1]:.3f} keeps the same tail, {three[2]:.3f} "
-        "(epsilon, delta)-DP; the proof's branch -C is invalid",
+        f"{three[1]:.3f} keeps the same tail, {three[2]:.3f} (epsilon, delta)-DP; the proof's branch -C is invalid",
     )
 
 
@@ -93,7 +92,7 @@ def proposition_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(equal, corrected=closed["laplace"] == without["laplace"]),
         f"[.2, .8], epsilon 2, k-RR with 101 values: {closed['krr']:.4f}, by the formula {without['krr']:.4f}",
-        "it must be F(b) - F(a-), which differs for grids and atoms",
+        "F(b) - F(a-), which differs for grids and atoms",
     )
 
 
@@ -116,7 +115,7 @@ def tail_bound(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(bound, 3) == 0.399 and bound < 0.5),
         f"{bound:.4f} against 0.5 at t = 0",
-        f"the proof uses it from t = sigma on, where it {'is true' if right else 'fails, too'}",
+        f"used from t = sigma on, where it {'is true' if right else 'fails, too'}",
     )
 
 
@@ -156,7 +155,7 @@ ITEMS = (
     Item(
         "ldp-utility/table-1",
         "Table 1, section 7.1",
-        "Six mechanisms and three kinds of classifiers are studied.",
+        "Six mechanisms, three kinds of classifiers.",
         table_1,
         quick=True,
     ),
@@ -198,7 +197,7 @@ ITEMS = (
     Item(
         "ldp-utility/section-b.2.2",
         "Appendix B.2.2",
-        "The classical Gaussian tail bound is wrong: at t = 0 it gives .399 for a half.",
+        "The classical Gaussian tail bound gives .399 for .5 at t = 0.",
         tail_bound,
         quick=True,
     ),

@@ -126,7 +126,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-16",
         "Figure 16, appendix C.6.2",
-        "The first 50 images: PM is best on average and in the worst case.",
+        "50 images: PM is best on average and in the worst case.",
         figure_16,
         quick=True,
         needs=(DIGITS,),

@@ -77,7 +77,7 @@ def section_4_1_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(printed, 2) == 0.63, corrected=round(counted, 2) == 0.63),
         f"{counted:.4f}; the printed formula gives {printed:.4f}",
-        "the grid has one point more than the formula counts",
+        "the formula misses one grid point",
     )
 
 
@@ -187,7 +187,7 @@ def definition_13(setting: Setting) -> Outcome:
     return Outcome(
         judged(share(1) > 0.61, corrected=math.isclose(share(-1), ours, rel_tol=1e-9)),
         f"{ours:.4f} within .3 of .5 at epsilon 2; as printed {share(1):.4f}",
-        "the exponent lacks its minus sign; with it the loss is at most half of epsilon",
+        "the exponent lacks its minus; with it the loss is at most half of epsilon",
     )
 
 
@@ -215,7 +215,7 @@ def appendix_c_4_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(low - true) < 1e-9, corrected=shown < 1e-9),
         f"within {shown:.0e} for epsilon 1 to 8; at .5 {true:.5f}, by the formula {low:.5f}",
-        f"it holds from epsilon {edge:.4f} on, where the window is in [0, 1]",
+        f"only from epsilon {edge:.4f} on, where the window is in [0, 1]",
     )
 
 
@@ -223,7 +223,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-2",
         "Figure 2, section 3.1",
-        "Laplace noise on x = .5 stays in [.2, .8] with probability 1 - exp(-.3 epsilon).",
+        "Laplace noise keeps .5 in [.2, .8] with probability 1 - exp(-.3 epsilon).",
         figure_2,
         quick=True,
     ),
@@ -300,7 +300,7 @@ ITEMS = (
     Item(
         "ldp-utility/definition-14",
         "Definition 14, appendix C.2.2",
-        "k-ary response: exp(epsilon) / (k - 1 + exp(epsilon)) for the true value.",
+        "k-ary response: exp(epsilon) / (k - 1 + exp(epsilon)) for the truth.",
         definition_14,
         quick=True,
     ),

@@ -182,7 +182,7 @@ ITEMS = (
     Item(
         "ldp-utility/example-4",
         "Example 4, appendix C.1.1",
-        "A circle as boundary: l2 radius in closed form, l-infinity at least 1/sqrt 2 of it.",
+        "Circular boundary: l2 radius in closed form, l-infinity at least 1/sqrt 2 of it.",
         example_4,
         quick=True,
     ),

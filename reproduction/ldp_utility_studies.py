@@ -136,8 +136,8 @@ def figure_10(setting: Setting) -> Outcome:
         panels.append(Panel(name, "age", "bmi", plane=labels.astype(float), equal=True))
     return Outcome(
         judged(changes["RF"] > 2 * changes["LR"]),
-        f"changes of the label on a 101 x 101 grid: {changes['LR']} for LR, {changes['RF']} for RF",
-        "counted on the plane through record 4",
+        f"label changes on a 101 x 101 grid: LR {changes['LR']}, RF {changes['RF']}",
+        "on the plane through record 4",
         panels=tuple(panels),
     )
 
@@ -189,7 +189,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-9",
         "Figure 9, appendix C.4.1",
-        "Stroke, record 0: k-RR is ahead of the square wave above epsilon 6, for both classifiers.",
+        "Stroke, record 0: k-RR beats the square wave above epsilon 6.",
         figure_9,
         quick=True,
         needs=_STROKE,
@@ -197,7 +197,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-10",
         "Figure 10, appendix C.4.3",
-        "The forest's boundary is much more ragged than the regression's.",
+        "The forest's boundary is far more ragged.",
         figure_10,
         quick=True,
         needs=_STROKE,

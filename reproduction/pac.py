@@ -65,7 +65,7 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(max(used) <= 1 and symmetric, corrected=max(used) <= 1),
         f"1/2 sum ln(1 + s/e) is {min(used):.2f} to {max(used):.3f} of the budget in 300 random cases",
-        "the covariance must be A Sigma A^T, not Sigma A^T; noise 'optimal' uses all of the budget",
+        "the covariance must be A Sigma A^T, not Sigma A^T; noise 'optimal' uses all",
     )
 
 
@@ -81,8 +81,8 @@ def claim_1(setting: Setting) -> Outcome:
     away = [float(np.linalg.norm(basis - matrix @ turned)) for matrix in (printed, best)]
     return Outcome(
         judged(off < 1e-9 and math.isclose(away[0], away[1], rel_tol=1e-6)),
-        f"the printed matrix is off orthogonality by {off:.2f} and leaves {away[0]:.3f}; Procrustes {away[1]:.3f}",
-        "the cut matrix is in general not unitary",
+        f"off orthogonality by {off:.2f}, leaves {away[0]:.3f}; Procrustes {away[1]:.3f}",
+        "cut, it is in general not unitary",
     )
 
 
@@ -95,7 +95,7 @@ def algorithm_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(np.allclose(ours, printed, rtol=1e-9))),
         f"noise variances {', '.join(f'{e:.3f}' for e in ours)} for variances 4, 1, .25 at MI 1/2",
-        f"the least noise for the same budget is {best.sum() / ours.sum():.2f} of it in all",
+        f"the least noise is {best.sum() / ours.sum():.2f} of it in all",
     )
 
 
@@ -111,7 +111,7 @@ def equation_6(setting: Setting) -> Outcome:
     return Outcome(
         judged(printed[32] < 0.01, corrected=agrees and ours[32] < 0.01 and round(100 * success, 2) == 14.56),
         f"k = 32: {100 * ours[32]:.3f} %, as printed {100 * printed[32]:.1f} %; k = 35 at MI 1: {100 * success:.4f} %",
-        "the binomial coefficient must be squared",
+        "the binomial must be squared",
     )
 
 
@@ -221,13 +221,13 @@ ITEMS = (
     Item(
         "pac/fig-1",
         "Figure 1, section 3.1",
-        "A drawing of the four steps: sub-sample, run, measure, add noise.",
+        "A drawing of the four steps.",
         reason="it holds no number",
     ),
     Item(
         "pac/table-1",
         "Table 1, section 3.1",
-        "The largest posterior success for nine budgets, at priors 50 % and 1 %.",
+        "Posterior success for nine budgets, priors 50 % and 1 %.",
         table_1,
         quick=True,
     ),
@@ -255,21 +255,21 @@ ITEMS = (
     Item(
         "pac/claim-1",
         "Claim 1, section 5.3",
-        "The best unitary matrix between two bases is V_A V_B^T, cut.",
+        "The best unitary matrix between bases is V_A V_B^T, cut.",
         claim_1,
         quick=True,
     ),
     Item(
         "pac/equation-6",
         "Equation (6), section 8.2",
-        "The chance of guessing k of 50 members: below 1 % at k = 32; MI 1 then allows 14.56 % at k = 35.",
+        "Guessing k of 50 members: below 1 % at k = 32; MI 1 allows 14.56 % at k = 35.",
         equation_6,
         quick=True,
     ),
     Item(
         "pac/fig-5",
         "Figure 5, section 6.6",
-        "One component explains most of Rice and Dry Bean, less than half of CIFAR-10; twenty explain 70 %.",
+        "One component explains most of Rice and Dry Bean, under half of CIFAR-10; twenty 70 %.",
         figure_5,
         quick=True,
         needs=("rice.csv.gz", "dry_bean.csv.gz", CIFAR),
@@ -277,20 +277,20 @@ ITEMS = (
     Item(
         "pac/fig-10",
         "Figure 10, section 7",
-        "Variances settle ten times sooner for a strongly regularised SVM.",
+        "A strongly regularised SVM's variances settle ten times sooner.",
         figure_10,
         quick=True,
     ),
     Item(
         "pac/fig-11",
         "Figure 11, section 8.1",
-        "The attack gains at most 11 % without noise, and less than the bound with it.",
+        "The attack gains at most 11 % without noise, less than the bound with it.",
         figure_11,
     ),
     Item(
         "pac/fig-12",
         "Figure 12, section 8.2",
-        "The prior of guessing at least k of 50 members is below 5 % from k = 30 on.",
+        "Guessing at least k of 50 members: below 5 % from k = 30 on.",
         figure_12,
         quick=True,
     ),

@@ -170,7 +170,7 @@ def figure_2(setting: Setting) -> Outcome:
             ("Dry Bean K-Means", "nearly that from MI 1 on", lambda one: one.lost(1) < 0.03),
             ("Dry Bean K-Means", "isotropic much worse there", lambda one: max(one.isotropic(1, 1)) < one.bare - 0.1),
         ),
-        "classes are matched over all trials at once",
+        "classes matched over all trials",
     )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def figure_3(setting: Setting) -> Outcome:
             ("Rice SVM C=1", "little lost from MI 1/4 on", lambda one: one.lost(1 / 4) < 0.05),
             ("Dry Bean SVM C=1", "not above .5 up to MI 2", lambda one: max(one.paper(most=2)) <= 0.5),
         ),
-        "the public code's rows start lower, too",
+        "the public code starts lower, too",
     )
 
 

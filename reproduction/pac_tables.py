@@ -75,10 +75,10 @@ def section_6_3(setting: Setting) -> Outcome:
             ratios.append((other / one, f"{table} at MI {beta:g}"))
     largest, where = max(ratios)
     return claims(
-        [(f"up to 1.7 times the distance (at most {largest:.2f}, {where})", 1.6 < largest < 1.8)],
-        f"{min(ratios)[0]:.2f} to {largest:.2f} times the distance over three tables and three budgets",
+        [(f"up to 1.7 times (at most {largest:.2f}, {where})", 1.6 < largest < 1.8)],
+        f"{min(ratios)[0]:.2f} to {largest:.2f} times over three tables and budgets",
         main=False,
-        note="the columns of these tables vary alike",
+        note="their columns vary alike",
     )
 
 

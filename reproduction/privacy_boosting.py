@@ -120,7 +120,7 @@ def proposition_5(setting: Setting) -> Outcome:
     return Outcome(
         judged(worst <= 1 + 1e-6),
         f"the published delta was never too small, and up to {loose:.0f} times too large",
-        "seen on random noises, not proved",
+        "random noises, no proof",
     )
 
 
@@ -178,7 +178,7 @@ def algorithm_2(setting: Setting) -> Outcome:
         judged(minima == 1),
         f"theta {theta}, beta {failure:g}, delta {delta:g}: {minima} minima, {values[0]:.3f} at the plain kernel and "
         f"{best.epsilon(delta):.3f} inside, {values.max():.3f} between or beyond",
-        "rare (2 of 400 random cases), and the objective is not the true one (privacy-boosting/remark-4)",
+        "rare (2 of 400 cases), and the objective is untrue (privacy-boosting/remark-4)",
     )
 
 
@@ -244,25 +244,25 @@ _ROWS = (
     (
         "theorem-1",
         "Theorem 1, section 3.2",
-        "The loss of boosted noise is a mixture of three shifts of the kernel's.",
+        "The loss is a mixture of three shifts of the kernel's.",
         theorem_1,
     ),
     (
         "theorem-2",
         "Theorem 2, section 3.3",
-        "T releases: a sum over 2 T + 1 leakages of the kernel's own T-fold loss.",
+        "T releases: a sum over 2 T + 1 leakages of the kernel's T-fold loss.",
         theorem_2,
     ),
     (
         "proposition-1",
         "Proposition 1, section 3.2",
-        "The delta of boosted noise is the same mixture of the kernel's.",
+        "Delta is a mixture of the kernel's at three shifts.",
         proposition_1,
     ),
     (
         "proposition-2",
         "Proposition 2, section 3.2",
-        "Boosted noise's Renyi divergence is the kernel's plus a shift and a term of the boost.",
+        "Renyi divergence is the kernel's plus a shift and a term of the boost.",
         proposition_2,
     ),
     ("proposition-3", "Proposition 3, section 3.3", "The delta of T releases follows from Theorem 2.", theorem_2),
@@ -281,7 +281,7 @@ _ROWS = (
     (
         "proposition-6",
         "Proposition 6, section 4.3",
-        "A region of constant width: no shift, a step of ln B, and equal probabilities of either step.",
+        "Constant width: no shift, a step of ln B, equally probable either way.",
         proposition_6,
     ),
     (
@@ -300,20 +300,20 @@ _ROWS = (
     (
         "remark-4",
         "Remark 4, section 4.3",
-        "A region of constant width: an (epsilon, delta) guarantee in closed form.",
+        "Constant width: (epsilon, delta) in closed form.",
         remark_4,
     ),
     ("remark-5", "Remark 5, section 4.4.1", "The confidence of the boosted randomised response.", remark_5),
     (
         "algorithm-1",
         "Algorithm 1, section 3.3",
-        "The total epsilon of T releases for a given delta, by Theorem 2.",
+        "The epsilon of T releases, by Theorem 2.",
         theorem_2,
     ),
     (
         "algorithm-2",
         "Algorithm 2, section 3.4",
-        "Ternary search finds the best kernel, as the total loss has one minimum.",
+        "Ternary search finds the best kernel, as the loss has one minimum.",
         algorithm_2,
     ),
     ("section-2", "Section 2", "The Gaussian kernel's delta in closed form.", analytic),
@@ -323,7 +323,7 @@ ITEMS = (
     Item(
         "privacy-boosting/remark-1",
         "Remark 1, section 3.3",
-        "The order in which the time of the accounting grows with T.",
-        reason="our copy has lost the order; repeated convolution takes T^2",
+        "How the accounting's time grows with T.",
+        reason="lost in our copy; repeated convolution takes T^2",
     ),
 )

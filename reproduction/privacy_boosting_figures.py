@@ -284,14 +284,14 @@ ITEMS = (
     Item(
         "privacy-boosting/fig-2",
         "Figure 2, section 5.1",
-        "Boosted noise has a smaller epsilon than Gaussian noise; more so for high sensitivity.",
+        "Boosted noise beats Gaussian epsilons, more so for high sensitivity.",
         figure_2,
         quick=True,
     ),
     Item(
         "privacy-boosting/fig-3",
         "Figure 3, section 5.1",
-        "Boosted noise's epsilon grows more slowly with the confidence; the gain is larger at small delta.",
+        "Boosted epsilons grow more slowly with the confidence; the gain is larger at small delta.",
         figure_3,
         quick=True,
     ),
@@ -305,7 +305,7 @@ ITEMS = (
     Item(
         "privacy-boosting/fig-5",
         "Figure 5, section 5.3",
-        "In a fixed region boosting reaches epsilons that truncation cannot; the shift falls.",
+        "In a fixed region boosting beats truncation; the shift falls.",
         figure_5,
         quick=True,
     ),
@@ -319,7 +319,7 @@ ITEMS = (
     Item(
         "privacy-boosting/fig-7",
         "Figure 7, section 5.5",
-        "Adult's ages: randomised response is best for values, worst for categories; boosting trades them off.",
+        "Adult's ages: randomised response is best for values, worst for categories; boosting trades off.",
         figure_7,
         quick=True,
         needs=ADULT,

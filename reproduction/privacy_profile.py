@@ -296,7 +296,7 @@ def figure_6(setting: Setting) -> Outcome:
         judged(bool(advantage[0] < 0.1)),
         f"best attack on the most exposed row: advantage {advantage[0]:.2f} at the onset, {advantage[1]:.2f} at the "
         f"published line (u = 8), {advantage[2]:.3f} at epsilon 1",
-        "on the plateau the loss is proportional to epsilon: less always protects more",
+        "the loss there is proportional to epsilon: less protects more",
         panels=(
             curves(
                 "typical profiles at five ranks", ("beta", beta), "n |loss| / beta",
@@ -334,7 +334,7 @@ ITEMS = tuple(
         (
             "fig-1",
             "Figure 1, section 2",
-            "Objective perturbation on 100 rows: clouds apart at large epsilon, one cloud at small.",
+            "Objective perturbation on 100 rows: clouds apart at large epsilon, one at small.",
             figure_1,
         ),
         ("fig-2", "Figure 2, section 5.1", "The worst-case points lie close to the retrained models.", figure_2),
@@ -353,26 +353,26 @@ ITEMS = tuple(
         (
             "fig-5",
             "Figure 5, section 5.4",
-            "Profiles over beta have two stable regimes, and a transition between them.",
+            "Profiles over beta have two stable regimes and a transition.",
             figure_5,
         ),
         (
             "fig-6",
             "Figure 6, section 5.4",
-            "Below the onset of the rise all rows are protected, and less epsilon gains nothing.",
+            "Below the onset all rows are protected; less epsilon gains nothing.",
             figure_6,
         ),
         (
             "fig-7",
             "Figure 7, section 5.4",
-            "Mean losses level off below a cut-off that scales with 1 / distance; row 24239 is the most exposed.",
+            "Mean losses level off below a cut-off that scales with 1 / distance; row 24239 is most exposed.",
             figure_7,
         ),
         ("fig-8", "Figure 8, appendix A", "Output perturbation looks as Figure 1 does.", figure_8),
         (
             "section-5.1",
             "Section 5.1",
-            "With six columns the worst-case point is off by less than .2 % of the distance.",
+            "Six columns: the worst-case point is off by less than .2 %.",
             section_5_1,
         ),
         ("section-5.2", "Section 5.2", "The base model always lies on the surface of the sphere.", section_5_2),
