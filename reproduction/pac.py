@@ -81,7 +81,8 @@ def claim_1(setting: Setting) -> Outcome:
     away = [float(np.linalg.norm(basis - matrix @ turned)) for matrix in (printed, best)]
     return Outcome(
         judged(off < 1e-9 and math.isclose(away[0], away[1], rel_tol=1e-6)),
-        f"off orthogonality by {off:.2f}, leaves {away[0]:.3f}; Procrustes {away[1]:.3f}",
+        f"off orthogonality, leaves more than {int(away[0])} (singular vectors are not unique); "
+        f"Procrustes {away[1]:.3f}",
         "cut, it is in general not unitary",
     )
 
