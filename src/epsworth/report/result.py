@@ -22,15 +22,13 @@ from epsworth.report.releases import exposure_page, noise_page, pac_page
 from epsworth.report.shown import Shown, held
 from epsworth.space import LeakWarning
 from epsworth.study import WANTED, StudyResult, is_study_result
-from epsworth.utility.curves import FORMAT, Curves, Quantity
+from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
 Wanted = dict[str, Any]  # of curves, by the names of `recommend`'s parameters
-Fits = Callable[[Document], bool]
-Reader = Callable[[Document, Wanted, Source], Page]
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
 DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  # what a file of this kind holds
     "epsworth noise --json": ({"rows", "floor", "left_out", "advice"}, noise_page),
@@ -40,6 +38,7 @@ DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  #
     "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
     "epsworth tailor --json": ({"tailored"}, tailored_page),
 }
+RESULTS = ("epsworth utility --json", "epsworth run -o", "epsworth recommend --json", *DOCUMENTS)
 
 
 def report(
@@ -161,12 +160,10 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None, 
         content = _written(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
-    source = _source(content, command, heading)
-    for needed, page in DOCUMENTS.values():
-        if needed <= document.keys():
-            with _damaged():
-                return page(json.loads(content), source)
-    raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
+    page = _document_page(json.loads(content), _source(content, command, heading))
+    if page is None:
+        raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
+    return page
 
 
 def report_file(
@@ -218,64 +215,54 @@ def report_file(
             return policy_page(Policy.from_toml(text), _source(content, None, heading), text)
     with reading(path, "result file", most=RESULT_BYTES) as content:
         document, source = read_json(content), _source(content, None, heading)
-        for fits, page in RESULTS.values():
-            if isinstance(document, Mapping) and fits(document):
-                with _damaged():
-                    return page(document, asked, source)
-        raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
+        page = None
+        if isinstance(document, Mapping):
+            with _damaged():
+                page = _curves_page(document, asked, source)
+            if page is None and (page := _document_page(document, source)) is not None:
+                _nothing_asked(asked)
+        if page is None:
+            raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
+        return page
 
 
 # ---- kinds of files
 
 
-def _curves_page(document: Document, asked: Wanted, source: Source) -> Page:
-    return _of_curves(Curves.from_dict(document), asked, source, document.get("population"), _surroundings(document))
+def _document_page(document: Document, source: Source) -> Page | None:
+    """Return the page of a document of which nothing is asked; None for other ones."""
+    for needed, page in DOCUMENTS.values():
+        if needed <= document.keys():
+            with _damaged():
+                return page(document, source)
+    return None
 
 
-def _recommendation_page(document: Document, asked: Wanted, source: Source) -> Page:
-    """Ask the curves again what the file asked them."""
-    curves, made = document["curves"], document["recommendation"]
-    found = Curves.from_dict(curves)
-    try:
-        said = {name: made[name] for name in WANTED}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
-    if said["at_most_sure"] is not None:
-        said["max_epsilon"] = None  # follows from it
-    return _of_curves(found, _over(said, asked), source, curves.get("population"), _surroundings(document))
-
-
-def _study_page(document: Document, asked: Wanted, source: Source) -> Page:
-    return _of_study(StudyResult.from_dict(document), asked, source, document)
+def _curves_page(document: Document, asked: Wanted, source: Source) -> Page | None:
+    """Return the page of curves, a study or a recommendation, whose curves are asked again; None for other ones."""
+    if is_study_result(document):
+        return _of_study(StudyResult.from_dict(document), asked, source, document)
+    curves, made = document.get("curves"), document.get("recommendation")
+    if not (isinstance(curves, dict) and isinstance(made, dict)):
+        curves, made = document, None
+        if document.get("format") != FORMAT:
+            return None
+    found, around = Curves.from_dict(curves), document.get("surroundings")
+    if made is not None:
+        try:
+            said = {name: made[name] for name in WANTED}
+        except KeyError as error:
+            raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
+        if said["at_most_sure"] is not None:
+            said["max_epsilon"] = None  # follows from it
+        asked = _over(said, asked)
+    surroundings = None if around is None else Surroundings.from_dict(around)
+    return _of_curves(found, asked, source, curves.get("population"), surroundings)
 
 
 def _of_study(result: StudyResult, asked: Wanted, source: Source, document: Document) -> Page:
     source, wanted = replace(source, origins=result.origins()), _over(result.study.wanted, asked)
     return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.surroundings)
-
-
-def _alone(needed: set[str], page: Callable[[Document, Source], Page]) -> tuple[Fits, Reader]:
-    """Return how a document is told and shown of which nothing is asked."""
-
-    def shown(document: Document, asked: Wanted, source: Source) -> Page:
-        _nothing_asked(asked)
-        return page(document, source)
-
-    return (lambda document: needed <= document.keys()), shown
-
-
-RESULTS: dict[str, tuple[Fits, Reader]] = {
-    "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
-    "epsworth run -o": (is_study_result, _study_page),
-    "epsworth recommend --json": (
-        lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
-        _recommendation_page,
-    ),
-    **{name: _alone(*kind) for name, kind in DOCUMENTS.items()},
-}
-
-
-# ---- what they share
 
 
 def _of_curves(
@@ -285,7 +272,13 @@ def _of_curves(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
         found = recommend(curves, **_over(defaults, asked))
-    return curves_page(Shown.of(curves, found, _populations(curves, population)), source, surroundings)
+    people = None  # where the file holds none they are computed
+    if isinstance(population, Mapping):
+        try:
+            people = {of: read_as(Population, population[of]) for of in held(curves)}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
+    return curves_page(Shown.of(curves, found, people), source, surroundings)
 
 
 def _over(said: Wanted, asked: Wanted) -> Wanted:
@@ -294,21 +287,6 @@ def _over(said: Wanted, asked: Wanted) -> Wanted:
     if given.keys() & set(LIMITS):
         said = {name: value for name, value in said.items() if name not in LIMITS}
     return {**said, **given}
-
-
-def _populations(curves: Curves, held_in_file: Any) -> dict[Quantity, Population] | None:
-    """Return the populations that a file holds for these curves; None where they must be computed."""
-    if not isinstance(held_in_file, Mapping):
-        return None
-    try:
-        return {of: read_as(Population, held_in_file[of]) for of in held(curves)}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-
-
-def _surroundings(document: Document) -> Surroundings | None:
-    found = document.get("surroundings")
-    return None if found is None else Surroundings.from_dict(found)
 
 
 def _source(content: bytes, command: str | None, heading: Heading | None) -> Source:
@@ -333,11 +311,7 @@ def _damaged() -> Iterator[None]:
     """Refuse what no page can be made of in a sentence, whichever part of it finds out."""
     try:
         yield
-    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration, ValueError) as error:
+        if isinstance(error, ValueError) and not str(error).startswith(FOREIGN):
+            raise
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None
-    except ValueError as error:
-        raise (
-            ValueError(f"result: damaged or incomplete ({in_words(error)})")
-            if str(error).startswith(FOREIGN)
-            else error
-        ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
+from epsworth.report import text
 from epsworth.report.escaping import cleaned
 from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, mechanism_name, observed, share_up, unit, units
 from epsworth.rounding import show_up
@@ -104,15 +105,12 @@ class Shown:
             at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
         at = np.unique(at)
         if len(curves.labels) < FEWEST_ROWS:
-            populations = {}
-        elif populations is None:
-            populations = {of: curves.population(of, at=at.tolist()) for of in held(curves)}
-        else:
-            populations = {
-                of: Population(one.lower[:, at], one.upper[:, at], one.confidence, one.records, one.spent)
-                for of, one in populations.items()
-            }
-        return cls(curves, found, populations, at)
+            return cls(curves, found, {}, at)
+        if populations is None:
+            return cls(curves, found, {of: curves.population(of, at=at.tolist()) for of in held(curves)}, at)
+        people = populations.items()
+        shown = {of: replace(one, lower=one.lower[:, at], upper=one.upper[:, at]) for of, one in people}
+        return cls(curves, found, shown, at)
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -239,6 +237,10 @@ class Shown:
     def upper(self, view: View, m: int, e: int) -> int:
         """Return what is possible at a point, in units."""
         return unit(view.bounds.upper[m, e], self.digits, upwards=True)
+
+    def range(self, view: View, m: int, e: int) -> str:
+        """Print what is known at a point."""
+        return text.percent_range(view.bounds.lower[m, e], view.bounds.upper[m, e], self.digits)
 
     @cached_property
     def unfinished(self) -> bool:
