@@ -352,7 +352,6 @@ def _cells(
         if marks:
             d = _marks(marks, np.argwhere(marked == one).tolist())
             parts.append(f'<path class="{kind}" d="{d}" {within(marked.shape)}/>')
-    parts.append(f'<path class="outline" d="M{chart.left} {chart.top}h{wide}v{tall}h{-wide}z"/>')
     return "".join(parts)
 
 
