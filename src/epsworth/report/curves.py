@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from epsworth.policy import Policy
@@ -13,7 +15,7 @@ from epsworth.report.charts import COLOURS, Axis, Chart, Line, short
 from epsworth.report.escaping import LONGEST, cleaned, code, escaped, markup, name, names
 from epsworth.report.page import Page, Source, page
 from epsworth.report.shown import SHARES, Shown, View
-from epsworth.report.text import EVEN, POINT, PRIORS, RECORD, SPACE, SUBJECTS, WORDS, filled, observed, percent, sure
+from epsworth.report.text import POINT, SPACE, WORDS, filled, observed, percent, percent_range, sure
 from epsworth.rounding import show_down, show_up
 from epsworth.space import Domain
 from epsworth.utility.surroundings import Surroundings
@@ -31,7 +33,7 @@ TO_RUN = (
     "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
 )
 OBSERVER = {  # how the script tells what an epsilon means
-    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **RECORD, "seen": seen})
+    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **text.RECORD, "seen": seen})
     for kind, seen in (
         ("pure", f"At {POINT} one release"),
         ("certain", f"At {POINT} one release"),
@@ -77,10 +79,10 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
     if shown.point is None:
         return blocks.decision(WORDS["nothing"], (), shown.found.feasible)
     (m, e), view = shown.point, shown.views[0]
-    lower = percent(shown.lower(view, m, e), shown.digits)
+    lower = percent(shown.numbers["views"][0]["lower"][m][e], shown.digits)
     costly = view.bounds.lower[m, e] >= shown.found.at_least and not shown.accepted[m, e]
     words = {
-        "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": SUBJECTS[view.of],
+        "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": text.SUBJECTS[view.of],
         "lower": lower, "sure": sure(shown.curves.confidence), "target": percent(shown.target, shown.digits),
         "most": show_down(shown.found.max_epsilon),
     }  # fmt: skip
@@ -88,7 +90,7 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
-        (text.share_up(observed(shown.total, shown.delta, EVEN / 100)), text.CERTAINTY, "after"),
+        (text.share_up(observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
     return blocks.decision(sentence, facts, shown.found.feasible, "" if held is None else panels.split_untaken(held))
 
@@ -114,11 +116,11 @@ def _curves(shown: Shown) -> Block:
     views = [
         {"is": "view", "number": i, "blocks": [
             blocks.paragraph(
-                f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
-                f"truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
+                f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; "
+                f"the truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
             ),
             _figures(shown, i),
-            _every_number(shown, view),
+            _every_number(shown, i),
         ]}
         for i, view in enumerate(shown.views)
     ]  # fmt: skip
@@ -205,9 +207,11 @@ def _points(shown: Shown, view: View, chart: Chart, bold: Sequence[int]) -> str:
     return "".join(parts)
 
 
-def _every_number(shown: Shown, view: View) -> Block:
+def _every_number(shown: Shown, number: int) -> Block:
+    view, told = shown.views[number], shown.numbers["views"][number]
+    both = list(zip(told["lower"], told["upper"], strict=True))
     rows = [
-        [show_up(head), *(shown.range(view, m, e).removesuffix(f"{SPACE}%") for m in range(len(shown.names)))]
+        [show_up(head), *(percent_range(low[e], high[e], shown.digits).removesuffix(f"{SPACE}%") for low, high in both)]
         for e, head in enumerate(shown.curves.epsilons[shown.at].tolist())
     ]
     title = f"{view.of}, {view.title}: at least – at most, in %"
@@ -216,19 +220,17 @@ def _every_number(shown: Shown, view: View) -> Block:
 
 def _now(shown: Shown) -> Block:
     """Return what every mechanism does within the epsilon looked at: the table that moves with the sliders."""
-    view, rows = shown.views[0], []
-    average = view.on == "average"
-    people = shown.populations.get(view.of) if average else None
+    numbers, digits, rows = shown.numbers, shown.digits, []
+    view = numbers["views"][0]
+    people = numbers["population"].get(view["of"]) if view["average"] else None
     for m, e in enumerate(shown.affordable(shown.total)):
         cells: list[object] = ["–"] * 5
         if e is not None:
-            low, high = shown.lower(view, m, e), shown.upper(view, m, e)
+            low, high = view["lower"][m][e], view["upper"][m][e]
             word = "enough" if low >= shown.target else "short" if high < shown.target else "open"
-            population = (
-                "–" if people is None else text.percent_range(people.lower[m, e], people.upper[m, e], shown.digits)
-            )
-            cells = [show_up(float(shown.totals[m, e])), percent(low, shown.digits), percent(high, shown.digits)]
-            cells += [population, WORDS[f"{word}_word"]]
+            among = "–" if people is None else percent_range(people["lower"][m][e], people["upper"][m][e], digits)
+            total = show_up(float(shown.totals[m, e]))
+            cells = [total, percent(low, digits), percent(high, digits), among, WORDS[f"{word}_word"]]
         rows.append([name(shown.names[m]), *cells])
     heads = ("mechanism", "ε per record", "at least", "at most", "population", "what is asked")
     kind, chosen = "now" if people is not None else "now nobody", None if shown.point is None else shown.point[0]
@@ -237,7 +239,8 @@ def _now(shown: Shown) -> Block:
         one = next(iter(shown.populations.values()))
         told = blocks.caption(
             f"Population: on average over all from whom these {one.records} records come, if they are independent "
-            f"draws that the classifier was not fitted on, {sure(one.confidence)}.", "people", hidden=not average,
+            f"draws that the classifier was not fitted on, {sure(one.confidence)}.",
+            "people", hidden=not view["average"],
         )  # fmt: skip
     cap = blocks.caption(_cap(shown), "cap") if shown.capped else None
     listed = blocks.table(heads, rows, "Table of the mechanisms", kind, chosen=chosen)
@@ -245,7 +248,7 @@ def _now(shown: Shown) -> Block:
 
 
 def _cap(shown: Shown) -> str:
-    cap = text.unit(shown.caps[shown.stops.index(shown.total)], shown.digits, upwards=True)
+    cap = shown.numbers["caps"][shown.stops.index(shown.total)]
     words = {"below": percent(cap - 1, shown.digits), "cap": percent(cap, shown.digits), "total": show_up(shown.total)}
     return filled(WORDS["free" if cap == 10**shown.digits else "cap"], words)
 
@@ -254,36 +257,29 @@ def _cap(shown: Shown) -> str:
 
 
 def _meaning(shown: Shown) -> Block:
-    after, first = observed(shown.total, shown.delta, EVEN / 100), PRIORS.index(EVEN)
+    after, first = observed(shown.total, shown.delta, text.EVEN / 100), text.PRIORS.index(text.EVEN)
     words = {"total": show_up(shown.total), "delta": show_up(shown.delta)}
     return blocks.section(
-        "meaning",
-        "What the ε means",
-        blocks.paragraph(text.observer(after, shown.delta, EVEN, words, OBSERVER), key="observer"),
-        blocks.slider("prior", "Likely before", first, [f"{prior}{SPACE}%" for prior in PRIORS]),
-        blocks.bars(
-            "How sure, before and after, as told above", (("before", EVEN / 100), ("at most after", after)), "knows"
-        ),
+        "meaning", "What the ε means",
+        blocks.paragraph(text.observer(after, shown.delta, text.EVEN, words, OBSERVER), key="observer"),
+        blocks.slider("prior", "Likely before", first, [f"{prior}{SPACE}%" for prior in text.PRIORS]),
+        blocks.bars("How sure, before and after, as told above",
+                    (("before", text.EVEN / 100), ("at most after", after)), "knows"),
         _by_epsilon(shown),
         blocks.caption(
             "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ.",
             kind=" read",
         ),
-    )
+    )  # fmt: skip
 
 
 def _by_epsilon(shown: Shown) -> Block:
     """Return as a table what an observer may know, by epsilon, apart for every delta: a pure row promises more."""
-    by_delta: dict[float, set[float]] = {}
-    for row, within in zip(shown.promises, shown.admitted, strict=True):
-        for promise, fits in zip(row, within, strict=True):
-            if fits or not shown.admitted.any():
-                by_delta.setdefault(promise.delta, set()).add(promise.epsilon)
-    points = [
-        (delta, total)
-        for delta, totals in sorted(by_delta.items())
-        for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
-    ]
+    admitted, points = shown.admitted if shown.admitted.any() else ~shown.admitted, []
+    promises = (one for row, fits in zip(shown.promises, admitted, strict=True) for one in compress(row, fits))
+    for delta, alike in groupby(sorted({(one.delta, one.epsilon) for one in promises}), key=itemgetter(0)):
+        totals = [total for _, total in alike]
+        points += [(delta, total) for total in totals[:: max(1, len(totals) // STOPS)]]
     rows = (
         [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
         + [text.share_up(observed(total, delta, p / 100)) for p in TABLED]
@@ -327,12 +323,10 @@ def _records(shown: Shown) -> Block:
     )  # fmt: skip
     loose = "Only the average and the worst case were bounded closely; single records may keep more."
     return blocks.section(
-        "records",
-        title,
+        "records", title,
         blocks.caption(markup("By {} at ε = {} per record.", name(shown.names[m]), show_up(shown.total)), "served"),
-        blocks.pair([shares], [least]),
-        loose if shown.curves.over == "dataset" else None,
-    )
+        blocks.pair([shares], [least]), loose if shown.curves.over == "dataset" else None,
+    )  # fmt: skip
 
 
 # ---- what is not protected, and where it comes from

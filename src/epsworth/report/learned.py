@@ -216,14 +216,10 @@ def _map(held: Document) -> Block:
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
     return blocks.section(
-        "map",
-        "The learnt map",
-        {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
-        charts.learnt_map(what, features, box, side, labels, looks),
-        blocks.unfolded("every cell", heads, rows),
-        blocks.unfolded("cells by label", COUNTED, _counted(held)),
-        " ".join(told),
-    )
+        "map", "The learnt map", {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
+        charts.learnt_map(what, features, box, side, labels, looks), blocks.unfolded("every cell", heads, rows),
+        blocks.unfolded("cells by label", COUNTED, _counted(held)), " ".join(told),
+    )  # fmt: skip
 
 
 def _where(cell: int, side: int, box: Sequence[tuple[float, float]]) -> str:
@@ -260,12 +256,10 @@ def _certificates(held: Document) -> Block | None:
     )  # fmt: skip
     rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
     return blocks.section(
-        "certificates",
-        "How sure the certificates are",
-        chart,
+        "certificates", "How sure the certificates are", chart,
         blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows),
         "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together.",
-    )
+    )  # fmt: skip
 
 
 def _clearest(held: Document) -> Block | None:

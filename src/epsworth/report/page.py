@@ -73,19 +73,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a page comes from.
-
-    Attributes
-    ----------
-    content : bytes
-        The result as its file holds it.
-    command : str or None
-        What made the result.
-    origins : mapping of str to str
-        What else is known of where it comes from.
-    heading : Heading
-        What its author says of it.
-    """
+    """Where a page comes from: its result's file, the command, what else is known, and what its author says."""
 
     content: bytes
     command: str | None = None
@@ -152,33 +140,15 @@ def page(
     origin: Iterable[tuple[str, object]], holds: str = "", more: object = "", title: str = "", policy: str = "",
     whole: bool = True, numbers: Mapping[str, Any] | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page.
+    """Return a page; ``numbers`` are what the script of curves reads, other pages have one that moves their sliders.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
-
-    Parameters
-    ----------
-    question, about : str
-        What the page answers, and of what it speaks.
-    origin : iterable of (word, value)
-        How the result was computed.
-    holds, more : str
-        What a reader who saves the whole result gets; what else there is to say of what can be saved.
-    title : str, optional
-        The browser's, where it is not the question.
-    policy : str
-        The text of a policy, to be saved; or nothing.
-    whole : bool
-        False for a result that its reader has anyway.
-    numbers : JSON document, optional
-        What the script of curves reads; other pages have one that moves sliders, and reads what these say.
     """
     shown, kept = [one for one in sections if one is not None], source.packed if whole else ""
     if whole and not kept:
-        holds = (
-            f"The whole result ({len(source.content):,} bytes) is too large for a page; its fingerprint stands above."
-        )
+        size = f"{len(source.content):,} bytes"
+        holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
     if numbers is None:
         style, script, numbers = _joined("page.css", "plain.css"), _joined("stops.js", "saving.js"), _moved(shown)
     else:

@@ -64,12 +64,10 @@ def groups(shown: Shown, held: Surroundings | None) -> Block | None:
         name(shown.names[m]), show_up(shown.total), elsewhere,
     )  # fmt: skip
     return blocks.section(
-        "groups",
-        "Which groups are served worst",
-        told,
+        "groups", "Which groups are served worst", told,
         blocks.table((*heads, None), with_bars, "Table of groups", "groups-table"),
         blocks.unfolded(f"all {len(rows)} groups", heads, rows) if len(rows) > LISTED else None,
-    )
+    )  # fmt: skip
 
 
 def _group(shown: Shown, by: str, one: Served) -> list[object]:
@@ -121,12 +119,10 @@ def _safe(held: Surroundings, box: SafeBox) -> Block:
         )
     heads = ("feature", "its value", "safe range", "within the declared range")
     return blocks.section(
-        "safe",
-        f"Where {which(held)} is safe",
-        blocks.paragraph(told),
+        "safe", f"Where {which(held)} is safe", blocks.paragraph(told),
         blocks.table(heads, rows, "Table of safe ranges", "ranges"),
         "Both ends are included and rounded inwards; all features may vary at once. The upright line is the record.",
-    )
+    )  # fmt: skip
 
 
 def _shares(split: Split) -> list[str]:
@@ -169,12 +165,10 @@ def _split(held: Surroundings, split: Split) -> Block:
         f"{held.split_records} of these records, {sure(split.confidence)}: {verdict}."
     )
     return blocks.section(
-        "split",
-        "The same ε, split otherwise",
-        blocks.paragraph(told),
+        "split", "The same ε, split otherwise", blocks.paragraph(told),
         blocks.pair(
             [blocks.table(heads, rows, "Table of the split", "parts")],
             [blocks.table(("labels kept", "at least", "at most"), kept, "Table of what both keep", "kept")],
         ),
         "The split was chosen on these records, which were not declared public, and depends on them.",
-    )
+    )  # fmt: skip

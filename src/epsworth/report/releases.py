@@ -23,7 +23,6 @@ MOST_NOISES = 24  # that are listed
 MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
 MOST_EXPOSED, MOST_LISTED = 5, 50  # rows, of an audit and of a profile
 MOST_POINTS = 200  # of a curve over the rows
-MOST_STOPS = 120  # epsilons
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 after = lru_cache(maxsize=1024)(posterior)  # takes ten milliseconds, and there are a hundred on a page
 SAME = 2e-6  # between two ways to a chance
@@ -82,7 +81,9 @@ def _advised(said: str, best: Any) -> Block:
 
 def _ranking(floor: float, rows: Sequence[Document]) -> Block:
     shown = rows[:MOST_NOISES]
-    bars = [(noise_name(row["name"]), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown]
+    bars = [
+        (cleaned(noise_name(row["name"]), 80), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown
+    ]
     title = "The ε for all releases together that each noise costs for the same accuracy, the cheapest first."
     title += f" Dashed: nothing below {show_down(floor)}." if floor > 0 else ""
     told = ["Shorter is better: the same accuracy for less privacy."]
@@ -97,12 +98,9 @@ def _ranking(floor: float, rows: Sequence[Document]) -> Block:
         told.append(f"{len(rows) - MOST_NOISES} more stand in the result.")
     heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     return blocks.section(
-        "ranking",
-        "The noises, cheapest first",
-        blocks.ranking(title, bars, floor) if bars else None,
-        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]),
-        " ".join(told),
-    )
+        "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor) if bars else None,
+        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]), " ".join(told),
+    )  # fmt: skip
 
 
 def _noise(row: Document, floor: float) -> list[object]:
@@ -246,12 +244,9 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
     if report.get("unit_scale"):
         told.append("On the unit scale of the declared ranges.")
     return blocks.section(
-        "shape",
-        "What was released, and its noise",
-        blocks.ranking(what, bars) if bars else None,
-        blocks.unfolded("released numbers and their noise", heads, rows),
-        " ".join(told),
-    )
+        "shape", "What was released, and its noise", blocks.ranking(what, bars) if bars else None,
+        blocks.unfolded("released numbers and their noise", heads, rows), " ".join(told),
+    )  # fmt: skip
 
 
 def _budgets(entries: Sequence[Document], told: float) -> Block | None:
@@ -271,12 +266,9 @@ def _budgets(entries: Sequence[Document], told: float) -> Block | None:
         for one in entries
     ]
     return blocks.section(
-        "budgets",
-        "What accuracy costs",
-        chart,
-        blocks.unfolded("noise by budget", heads, rows),
+        "budgets", "What accuracy costs", chart, blocks.unfolded("noise by budget", heads, rows),
         "The noise that other budgets would have taken on the same pool; they were not released.",
-    )
+    )  # fmt: skip
 
 
 def _audit(audit: Document) -> Block:
@@ -327,8 +319,6 @@ def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
 def exposure_page(held: Document, source: Source) -> Page:
     """Return the page of a window of epsilons: which are worth trying, how exposed the rows are, any use or not."""
     stops = sorted(held.get("trade") or [], key=lambda one: one["epsilon"])
-    if len(stops) > MOST_STOPS:
-        raise ValueError(f"trade: more than {MOST_STOPS} epsilons; write the result again")
     sections = [
         _window(held, stops), _trade(held, stops) if stops else None, _rows(held), _useful(held, stops),
         _exposure_limits(held),
@@ -437,13 +427,11 @@ def _rows(held: Document) -> Block:
     ]
     heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
     return blocks.section(
-        "exposure",
-        f"How exposed the rows are at {at(epsilon, 4)}",
-        chart,
+        "exposure", f"How exposed the rows are at {at(epsilon, 4)}", chart,
         blocks.table(heads, listed, "Table of the most exposed rows", "worst", told) if listed else None,
         blocks.unfolded("own ε by share of the rows", ("rows", "own ε", "advantage"), rows),
         "A row that moves the model little is protected better than promised.",
-    )
+    )  # fmt: skip
 
 
 def _useful(held: Document, stops: Sequence[Document]) -> Block | None:

@@ -64,10 +64,9 @@ def percent(whole: int, digits: int) -> str:
     return f"{text[:cut]}.{text[cut:]}{SPACE}%"
 
 
-def percent_range(low: float, high: float, digits: int) -> str:
-    """Print two shares, rounded outwards, with one sign for both."""
-    ends = (percent(unit(end, digits, upwards=up), digits) for end, up in ((low, False), (high, True)))
-    return "–".join(ends).replace(f"{SPACE}%", "", 1)
+def percent_range(low: int, high: int, digits: int) -> str:
+    """Print two such shares, with one sign for both."""
+    return f"{percent(low, digits).removesuffix(f'{SPACE}%')}–{percent(high, digits)}"
 
 
 def share_up(value: float) -> str:
