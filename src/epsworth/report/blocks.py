@@ -6,10 +6,11 @@ The template makes HTML of them, and escapes whatever is not markup of this pack
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from epsworth.report import text
-from epsworth.report.charts import Chart
+from epsworth.report.charts import Axis, Chart, Line
 from epsworth.rounding import round_up, show_up
 
 Block = dict[str, Any]
@@ -136,6 +137,21 @@ def stops(
     shown = [show_up(epsilon, digits) for epsilon in epsilons]
     moved = slider("stop", label, first, shown, {"trade": said}, {chart.moved: chart.cursors(epsilons)})
     return section("curves", title, moved, paragraph(said[first], key="trade"), chart, *more, kind=" across")
+
+
+def histogram(
+    what: str, title: str, edges: Sequence[float], laws: Mapping[str, Sequence[float]], told: str,
+    heads: Sequence[str], **more: Any,
+) -> tuple[Chart, Block]:  # fmt: skip
+    """Return how likely values fall between edges, by law: a chart of steps, and a table that unfolds."""
+    lines = [Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step") for word, row in laws.items()]
+    most = max(1e-12, *(max(row) for row in laws.values()))
+    rows = [
+        [f"{text.size(a)} to {text.size(b)}", *(f"{text.size(100 * one)}{text.SPACE}%" for one in shares)]
+        for (a, b), *shares in zip(pairwise(edges), *laws.values(), strict=True)
+    ]
+    across, upright = Axis(title, edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True)
+    return Chart(what, across, upright, lines, **more), unfolded(told, heads, rows)
 
 
 def of_promise(

@@ -146,23 +146,12 @@ def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
     share = _edges(rule.points or rule.kernel.points)
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
-    lines = [
-        Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step")
-        for word, row in zip(VALUES, masses.tolist(), strict=True)
-    ]
-    chart = Chart(
-        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
-        "a middle and a high true value.",
-        Axis(shown, feature.lower, feature.upper),
-        Axis("chance", 0.0, 1.05 * max(float(masses.max()), 1e-12), percent=True), lines, height=250,
-    )  # fmt: skip
     own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
-    rows = [
-        [f"{size(a)} to {size(b)}", *(f"{size(100 * one)}{text.SPACE}%" for one in shares)]
-        for a, b, shares in zip(edges, edges[1:], masses.T.tolist(), strict=False)
-    ]
-    heads = (f"released {cleaned(feature.name)}", *(f"from {value:g}, about" for value in own))
-    return chart, blocks.unfolded(f"what is sent of {shown}", heads, rows)
+    return blocks.histogram(
+        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
+        "a middle and a high true value.", shown, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
+        f"what is sent of {shown}", (f"released {shown}", *(f"from {value:g}, about" for value in own)), height=250,
+    )  # fmt: skip
 
 
 def _edges(points: int) -> Floats:

@@ -115,20 +115,14 @@ def _noise(row: Document, floor: float) -> list[object]:
 def _shape(shape: Document, best: Any) -> Block:
     edges, chance, (low, high), answer = shape["edges"], shape["chance"], shape["within"], shape["answer"]
     called = noise_name(shape["name"])
-    chart = Chart(
-        f"How likely a released value falls where, under {cleaned(called)}.",
-        Axis("released value", edges[0], edges[-1]),
-        Axis("chance", 0.0, 1.05 * max([*chance, 1e-12]), percent=True),
-        [Line(called, [*zip(edges, [*chance, chance[-1]], strict=True)], "step")],
+    drawn = blocks.histogram(
+        f"How likely a released value falls where, under {cleaned(called)}.", "released value", edges, {called: chance},
+        "the chance of every bin", ("released value", "chance, about"), posts=[(answer, "the true answer")], height=280,
         spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
-        posts=[(answer, "the true answer")], height=280,
     )  # fmt: skip
-    bins = zip(edges, edges[1:], chance, strict=False)
-    rows = [[f"{size(a)} to {size(b)}", f"{size(100 * share)}{text.SPACE}%"] for a, b, share in bins]
-    numbers = blocks.unfolded("the chance of every bin", ("released value", "chance, about"), rows)
     within = f"{size(low)} to {size(high)}"
     told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
-    return blocks.section("shape", "The shape of the noise", chart, numbers, told)
+    return blocks.section("shape", "The shape of the noise", *drawn, told)
 
 
 def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
