@@ -77,35 +77,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture with two axes.
-
-    Attributes
-    ----------
-    what : str
-        What is seen, for those who cannot.
-    spans : sequence of (low, high, name)
-        Shaded parts of the lower axis.
-    rules, posts : sequence of (value, name)
-        Lines across and upright.
-    cursor : float, optional
-        Where the slider stands; ``moved`` is its name.
-    behind : sequence of str
-        Curves of other pictures, by key.
-    over : str
-        SVG on top of all.
-    """
+    """A picture with two axes; what is seen is said for those who cannot."""
 
     what: str
     x: Axis
     y: Axis
     lines: Sequence[Line] = ()
-    spans: Sequence[tuple[float, float, str]] = ()
-    rules: Sequence[tuple[float, str]] = ()
-    posts: Sequence[tuple[float, str]] = ()
-    cursor: float | None = None
-    moved: str = ""
-    behind: Sequence[str] = ()
-    over: str = ""
+    spans: Sequence[tuple[float, float, str]] = ()  # shaded parts of the lower axis, with a name
+    rules: Sequence[tuple[float, str]] = ()  # lines across, with a name
+    posts: Sequence[tuple[float, str]] = ()  # lines upright, with a name
+    cursor: float | None = None  # where the slider stands
+    moved: str = ""  # the cursor's name
+    behind: Sequence[str] = ()  # curves of other pictures, by key
+    over: str = ""  # SVG on top of all
     named: bool | None = None
     width: int = 660
     height: int = 320
