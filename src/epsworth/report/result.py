@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  #
     "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
     "epsworth tailor --json": ({"tailored"}, tailored_page),
 }
-RESULTS = ("epsworth utility --json", "epsworth run -o", "epsworth recommend --json", *DOCUMENTS)
 
 
 def report(
@@ -160,10 +160,11 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None, 
         content = _written(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
-    page = _document_page(json.loads(content), _source(content, command, heading))
-    if page is None:
-        raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
-    return page
+    for needed, page in DOCUMENTS.values():
+        if needed <= document.keys():
+            with _damaged():
+                return page(json.loads(content), _source(content, command, heading))
+    raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
 
 
 def report_file(
@@ -215,38 +216,24 @@ def report_file(
             return policy_page(Policy.from_toml(text), _source(content, None, heading), text)
     with reading(path, "result file", most=RESULT_BYTES) as content:
         document, source = read_json(content), _source(content, None, heading)
-        page = None
-        if isinstance(document, Mapping):
-            with _damaged():
-                page = _curves_page(document, asked, source)
-            if page is None and (page := _document_page(document, source)) is not None:
-                _nothing_asked(asked)
-        if page is None:
-            raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
-        return page
+        for fits, page in RESULTS.values():
+            if isinstance(document, Mapping) and fits(document):
+                with _damaged():
+                    return page(document, asked, source)
+        raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
 
 
 # ---- kinds of files
 
 
-def _document_page(document: Document, source: Source) -> Page | None:
-    """Return the page of a document of which nothing is asked; None for other ones."""
-    for needed, page in DOCUMENTS.values():
-        if needed <= document.keys():
-            with _damaged():
-                return page(document, source)
-    return None
+def _is_recommendation(document: Document) -> bool:
+    return isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict)
 
 
-def _curves_page(document: Document, asked: Wanted, source: Source) -> Page | None:
-    """Return the page of curves, a study or a recommendation, whose curves are asked again; None for other ones."""
-    if is_study_result(document):
-        return _of_study(StudyResult.from_dict(document), asked, source, document)
-    curves, made = document.get("curves"), document.get("recommendation")
-    if not (isinstance(curves, dict) and isinstance(made, dict)):
-        curves, made = document, None
-        if document.get("format") != FORMAT:
-            return None
+def _curves_page(document: Document, asked: Wanted, source: Source) -> Page:
+    """Return the page of curves; those of a recommendation are asked again what they were asked."""
+    made = document["recommendation"] if _is_recommendation(document) else None
+    curves = document if made is None else document["curves"]
     found, around = Curves.from_dict(curves), document.get("surroundings")
     if made is not None:
         try:
@@ -260,9 +247,33 @@ def _curves_page(document: Document, asked: Wanted, source: Source) -> Page | No
     return _of_curves(found, asked, source, curves.get("population"), surroundings)
 
 
+def _study_page(document: Document, asked: Wanted, source: Source) -> Page:
+    return _of_study(StudyResult.from_dict(document), asked, source, document)
+
+
 def _of_study(result: StudyResult, asked: Wanted, source: Source, document: Document) -> Page:
     source, wanted = replace(source, origins=result.origins()), _over(result.study.wanted, asked)
     return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.surroundings)
+
+
+def _holds(needed: set[str], document: Document) -> bool:
+    return needed <= document.keys()
+
+
+def _unasked(page: Callable[[Document, Source], Page], document: Document, asked: Wanted, source: Source) -> Page:
+    _nothing_asked(asked)
+    return page(document, source)
+
+
+RESULTS: dict[str, tuple[Callable[[Document], bool], Callable[[Document, Wanted, Source], Page]]] = {
+    "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
+    "epsworth run -o": (is_study_result, _study_page),
+    "epsworth recommend --json": (_is_recommendation, _curves_page),
+    **{name: (partial(_holds, needed), partial(_unasked, page)) for name, (needed, page) in DOCUMENTS.items()},
+}
+
+
+# ---- what they share
 
 
 def _of_curves(
