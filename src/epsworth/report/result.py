@@ -160,10 +160,11 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None, 
         content = _written(document)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
+    source = _source(content, command, heading)
     for needed, page in DOCUMENTS.values():
         if needed <= document.keys():
             with _damaged():
-                return page(json.loads(content), _source(content, command, heading))
+                return page(json.loads(content), source)
     raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
 
 
