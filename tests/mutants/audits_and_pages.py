@@ -160,7 +160,7 @@ def names_are_markup(original):
     test="tests/report/test_learner_pages.py::test_what_is_not_certified_is_never_drawn_as_if_it_were",
 )
 def open_cells_are_filled(original):
-    from epsworth.report.maps import FILLED, UNSURE
+    from epsworth.report.charts import FILLED, UNSURE
 
     return lambda held: [FILLED if kind == UNSURE else kind for kind in original(held)]
 

@@ -91,14 +91,15 @@
   }
 
   function fillRecords(view, point) {
-    if (!$("share-0")) return;
+    const served = document.querySelectorAll(".served tbody tr");
+    if (!served.length) return;
     const [m, e] = point, mark = document.createElement("bdi");
     mark.textContent = data.names[m];
     $("served").replaceChildren("By ", mark, ` at ε = ${promise(point).shown} per record.`);
     const worst = data.views.find((one) => one.of === view.of && one.worst).lower;
     [worst, ...data.shares[view.of]].forEach((whole, i) => {
-      say($(`share-${i}`), percent(whole[m][e]));
-      $(`share-bar-${i}`).setAttribute("width", whole[m][e] / 10 ** (digits - 2));
+      say(served[i].cells[1], percent(whole[m][e]));
+      served[i].querySelector("rect").setAttribute("width", whole[m][e] / 10 ** (digits - 2));
     });
     const listed = data.worst[m][e];
     document.querySelectorAll(".worst tbody tr").forEach((row, i) => {

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from epsworth.policy import Policy
 from epsworth.report import blocks, panels, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import COLOURS, Axis, Chart, Line, bar, short, stepped
-from epsworth.report.escaping import LONGEST, cleaned, escaped, markup, name, names
+from epsworth.report.charts import COLOURS, Axis, Chart, Line, short
+from epsworth.report.escaping import LONGEST, cleaned, code, escaped, markup, name, names
 from epsworth.report.page import Page, Source, page
 from epsworth.report.shown import SHARES, Shown, View
-from epsworth.report.text import (
-    EVEN,
-    POINT,
-    PRIORS,
-    RECORD,
-    SPACE,
-    SUBJECTS,
-    WORDS,
-    filled,
-    observed,
-    percent,
-    percent_range,
-    sure,
-)
+from epsworth.report.text import POINT, SPACE, WORDS, filled, observed, percent, percent_range, sure
 from epsworth.rounding import show_down, show_up
 from epsworth.space import Domain
 from epsworth.utility.surroundings import Surroundings
@@ -35,10 +24,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 TITLE = "What is this epsilon worth?"
-SCRIPTS, STYLES = ("curves.js", "saving.js"), ("page.css",)
 TOGETHER = 5  # curves in one picture; more get a picture each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
-ROOM = 18  # above the target's line, for its name
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
 TO_RUN = (
@@ -46,7 +33,7 @@ TO_RUN = (
     "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
 )
 OBSERVER = {  # how the script tells what an epsilon means
-    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **RECORD, "seen": seen})
+    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **text.RECORD, "seen": seen})
     for kind, seen in (
         ("pure", f"At {POINT} one release"),
         ("certain", f"At {POINT} one release"),
@@ -57,23 +44,21 @@ OBSERVER = {  # how the script tells what an epsilon means
 
 def curves_page(shown: Shown, source: Source, held: Surroundings | None = None) -> Page:
     """Return the page; ``held`` is what a file keeps beside curves."""
-    policy, features = _policy(shown, held), shown.curves.features
+    policy, count = _policy(shown, held), len(shown.curves.labels)
     numbers = shown.numbers | {
         "words": WORDS | OBSERVER | {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)},
         "frames": [_frame(_chart(shown, view)) for view in shown.views],
         "fingerprint": source.fingerprint,
     }
-    count = len(shown.curves.labels)
     parts: list[Block | None] = [_decision(shown, held), _controls(shown), _curves(shown), _now(shown), _meaning(shown)]
-    if count > 1:
-        parts += [_records(shown), panels.groups(shown, held)]
-    if held is not None:
-        parts += panels.sections(held)
+    parts += [_records(shown), panels.groups(shown, held)] if count > 1 else []
+    parts += panels.sections(held) if held is not None else []
+    features = shown.curves.features
     return page(
         TITLE, markup("{}; perturbed: {}.", f"{count} records" if count > 1 else "one record", names(features)),
         [*parts, _limits(shown, held)], source, origin=_origin(shown, held), holds=_holds(held),
         more=_of_policy(shown, policy), numbers=numbers, policy="" if policy is None else policy.to_toml(),
-        title=f"{TITLE} {cleaned(', '.join(map(str, features[:12])))}", scripts=SCRIPTS, styles=STYLES,
+        title=f"{TITLE} {cleaned(', '.join(map(str, features[:12])))}",
     )  # fmt: skip
 
 
@@ -94,10 +79,10 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
     if shown.point is None:
         return blocks.decision(WORDS["nothing"], (), shown.found.feasible)
     (m, e), view = shown.point, shown.views[0]
-    lower = percent(shown.lower(view, m, e), shown.digits)
+    lower = percent(shown.numbers["views"][0]["lower"][m][e], shown.digits)
     costly = view.bounds.lower[m, e] >= shown.found.at_least and not shown.accepted[m, e]
     words = {
-        "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": SUBJECTS[view.of],
+        "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": text.SUBJECTS[view.of],
         "lower": lower, "sure": sure(shown.curves.confidence), "target": percent(shown.target, shown.digits),
         "most": show_down(shown.found.max_epsilon),
     }  # fmt: skip
@@ -105,7 +90,7 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
-        (text.share_up(observed(shown.total, shown.delta, EVEN / 100)), text.CERTAINTY, "after"),
+        (text.share_up(observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
     return blocks.decision(sentence, facts, shown.found.feasible, "" if held is None else panels.split_untaken(held))
 
@@ -113,12 +98,13 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
 def _controls(shown: Shown) -> Block:
     several = len(shown.quantities) > 1
     stop, target = shown.stops.index(shown.total), shown.targets.index(shown.target)
+    targets = [percent(one, shown.digits) for one in shown.targets]
     return {
         "is": "controls",
         "views": [f"{view.of}: {view.title}" if several else view.title for view in shown.views],
         "sliders": [
-            blocks.slider("target", "At least", target, len(shown.targets) - 1, percent(shown.target, shown.digits)),
-            blocks.slider("stop", "ε per record", stop, len(shown.stops) - 1, show_up(shown.total)),
+            blocks.slider("target", "At least", target, targets),
+            blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
         ],
     }
 
@@ -130,11 +116,11 @@ def _curves(shown: Shown) -> Block:
     views = [
         {"is": "view", "number": i, "blocks": [
             blocks.paragraph(
-                f"Probability that {SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
-                f"truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
+                f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; "
+                f"the truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
             ),
-            blocks.pictures(*_pictures(shown, i)),
-            _every_number(shown, view),
+            _figures(shown, i),
+            _every_number(shown, i),
         ]}
         for i, view in enumerate(shown.views)
     ]  # fmt: skip
@@ -167,122 +153,102 @@ def _frame(chart: Chart) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _pictures(shown: Shown, number: int) -> list[Markup]:
+def _figures(shown: Shown, number: int) -> Block:
     """Return the pictures of a view: one of a few curves, else one each, the others behind it in grey."""
-    every = range(len(shown.names))
-    groups = [list(every)] if len(every) <= TOGETHER else [[m] for m in every]
-    return [_picture(shown, number, bold) for bold in groups]
+    every = list(range(len(shown.names)))
+    together = len(every) <= TOGETHER
+    drawn = [_figure(shown, number, bold, every) for bold in ([every] if together else [[m] for m in every])]
+    return blocks.figures(*drawn)
 
 
-def _picture(shown: Shown, number: int, bold: list[int]) -> Markup:
-    view, together = shown.views[number], len(bold) > 1 or len(shown.names) == 1
+def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Block:
+    view, alone = shown.views[number], bold != every
     lower, upper = view.bounds
     lines = [
         Line(
             shown.curves.mechanisms[m], list(zip(shown.totals[m].tolist(), lower[m].tolist(), strict=True)),
-            "line" if together else "bare", m, upper[m].tolist(), f"v{number}m{m}",
+            "bare" if alone else "line", m, upper[m].tolist(), f"v{number}m{m}",
         )
         for m in bold
     ]  # fmt: skip
-    behind = [] if together else [f"v{number}m{m}" for m in range(len(shown.names)) if m not in bold]
-    chart = _chart(shown, view)
-    over = _ceiling(shown, chart, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
-    over += _moved(shown, view, chart, bold)
     what = (
         f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {', '.join(shown.names[m] for m in bold)}."
     )
-    svg = _chart(shown, view, lines, what, behind=behind, over=over).svg()
-    keys = "".join(
-        f'<p class="name"><svg class="key" viewBox="0 0 26 8" aria-hidden="true"><path class="line c{m % COLOURS}" '
-        f'd="M0 4h26"/></svg>{name(shown.names[m])}</p>'
-        for m in bold
+    plot = _chart(shown, view)
+    over = _ceiling(shown, plot, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
+    over += (
+        plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total) + _points(shown, view, plot, bold)
     )
-    return markup(
-        f'<div class="panel{"" if together else " alone"}" data-of="{",".join(map(str, bold))}">'
-        f'<div class="names">{keys}</div>{svg}</div>'
-    )
+    behind = [f"v{number}m{m}" for m in every if m not in bold]
+    chart = _chart(shown, view, lines, what, behind=behind, over=over)
+    return blocks.figure(chart, [(m % COLOURS, name(shown.names[m])) for m in bold], bold[0] if alone else None)
 
 
 def _ceiling(shown: Shown, chart: Chart, key: str, *, drawn: bool) -> str:
     """Return what no mechanism can promise: drawn once, shown in every picture of a view."""
     places = [chart.place(*point) for point in zip(shown.stops, shown.caps, strict=True)]
-    path = f'<defs><path class="curve" id="{key}" {stepped(places, 10 if chart.large else 5)}/></defs>' if drawn else ""
+    path = f'<defs><path class="curve" id="{key}" {chart.path(places)}/></defs>' if drawn else ""
     told = (
         f'<text class="halo" x="{chart.left + 8}" y="{short(places[0][1] + 18)}">ceiling</text>' if chart.large else ""
     )
     return f'{path}<use class="ceiling" href="#{key}"/>{told}'
 
 
-def _moved(shown: Shown, view: View, chart: Chart, bold: Sequence[int]) -> str:
-    """Return what the script moves: the target, the epsilon looked at, a point on each curve."""
-    target = chart.place(chart.x.low, shown.found.at_least)[1]
-    shift = -5 if target >= chart.top + ROOM else 14
-    parts = [
-        f'<g class="target" transform="translate(0 {short(target)})"><path d="M{chart.left} 0H{chart.right}"/>'
-        f'<text class="halo" x="{chart.left + 4}" y="{shift}">asked for</text></g>',
-        chart.upright(shown.total),
-    ]
+def _points(shown: Shown, view: View, chart: Chart, bold: Sequence[int]) -> str:
+    """Return a point on each curve, at the epsilon looked at; the script moves them."""
+    parts, chosen = [], None if shown.point is None else shown.point[0]
     for m, e in enumerate(shown.affordable(shown.total)):
         if m in bold:
             x, y = (0.0, 0.0) if e is None else chart.place(shown.totals[m, e], view.bounds.lower[m, e])
-            chosen = " chosen" if shown.point is not None and m == shown.point[0] else ""
+            kind = f"point c{m % COLOURS}{' chosen' if m == chosen else ''}"
             hidden = ' visibility="hidden"' if e is None else ""
-            parts.append(
-                f'<circle class="point c{m % COLOURS}{chosen}" data-m="{m}" r="4" '
-                f'transform="translate({short(x)} {short(y)})"{hidden}/>'
-            )
+            place = f"translate({short(x)} {short(y)})"
+            parts.append(f'<circle class="{kind}" data-m="{m}" r="4" transform="{place}"{hidden}/>')
     return "".join(parts)
 
 
-def _every_number(shown: Shown, view: View) -> Block:
+def _every_number(shown: Shown, number: int) -> Block:
+    view, told = shown.views[number], shown.numbers["views"][number]
+    both = list(zip(told["lower"], told["upper"], strict=True))
     rows = [
-        [show_up(head), *(_range(shown, view, m, e) for m in range(len(shown.names)))]
+        [show_up(head), *(percent_range(low[e], high[e], shown.digits).removesuffix(f"{SPACE}%") for low, high in both)]
         for e, head in enumerate(shown.curves.epsilons[shown.at].tolist())
     ]
     title = f"{view.of}, {view.title}: at least – at most, in %"
     return blocks.unfolded(title, ["ε per record", *map(name, shown.names)], rows)
 
 
-def _range(shown: Shown, view: View, m: int, e: int) -> str:
-    both = percent_range(shown.lower(view, m, e), shown.upper(view, m, e), shown.digits)
-    return both.removesuffix(f"{SPACE}%")
-
-
 def _now(shown: Shown) -> Block:
     """Return what every mechanism does within the epsilon looked at: the table that moves with the sliders."""
-    view, rows, marks = shown.views[0], [], []
-    average = view.on == "average"
-    people = shown.populations.get(view.of) if average else None
+    numbers, digits, rows = shown.numbers, shown.digits, []
+    view = numbers["views"][0]
+    people = numbers["population"].get(view["of"]) if view["average"] else None
     for m, e in enumerate(shown.affordable(shown.total)):
         cells: list[object] = ["–"] * 5
         if e is not None:
-            low, high, population = shown.lower(view, m, e), shown.upper(view, m, e), "–"
+            low, high = view["lower"][m][e], view["upper"][m][e]
             word = "enough" if low >= shown.target else "short" if high < shown.target else "open"
-            if people is not None:
-                least = text.unit(people.lower[m, e], shown.digits, upwards=False)
-                most = text.unit(people.upper[m, e], shown.digits, upwards=True)
-                population = percent_range(least, most, shown.digits)
-            cells = [show_up(float(shown.totals[m, e])), percent(low, shown.digits), percent(high, shown.digits)]
-            cells += [population, WORDS[f"{word}_word"]]
+            among = "–" if people is None else percent_range(people["lower"][m][e], people["upper"][m][e], digits)
+            total = show_up(float(shown.totals[m, e]))
+            cells = [total, percent(low, digits), percent(high, digits), among, WORDS[f"{word}_word"]]
         rows.append([name(shown.names[m]), *cells])
-        chosen = shown.point is not None and shown.point[0] == m
-        marks.append(markup(f' data-m="{m}"' + ' class="chosen" aria-current="true"' * chosen))
     heads = ("mechanism", "ε per record", "at least", "at most", "population", "what is asked")
-    kind = "now" if shown.populations and average else "now nobody"
+    kind, chosen = "now" if people is not None else "now nobody", None if shown.point is None else shown.point[0]
     told = None
     if shown.populations:
         one = next(iter(shown.populations.values()))
         told = blocks.caption(
             f"Population: on average over all from whom these {one.records} records come, if they are independent "
-            f"draws that the classifier was not fitted on, {sure(one.confidence)}.", "people", hidden=not average,
+            f"draws that the classifier was not fitted on, {sure(one.confidence)}.",
+            "people", hidden=not view["average"],
         )  # fmt: skip
     cap = blocks.caption(_cap(shown), "cap") if shown.capped else None
-    listed = blocks.table(heads, rows, "Table of the mechanisms", kind) | {"marks": marks}
+    listed = blocks.table(heads, rows, "Table of the mechanisms", kind, chosen=chosen)
     return blocks.section("mechanisms", "The mechanisms at this ε", listed, told, cap)
 
 
 def _cap(shown: Shown) -> str:
-    cap = text.unit(shown.caps[shown.stops.index(shown.total)], shown.digits, upwards=True)
+    cap = shown.numbers["caps"][shown.stops.index(shown.total)]
     words = {"below": percent(cap - 1, shown.digits), "cap": percent(cap, shown.digits), "total": show_up(shown.total)}
     return filled(WORDS["free" if cap == 10**shown.digits else "cap"], words)
 
@@ -291,36 +257,29 @@ def _cap(shown: Shown) -> str:
 
 
 def _meaning(shown: Shown) -> Block:
-    after = observed(shown.total, shown.delta, EVEN / 100)
+    after, first = observed(shown.total, shown.delta, text.EVEN / 100), text.PRIORS.index(text.EVEN)
     words = {"total": show_up(shown.total), "delta": show_up(shown.delta)}
     return blocks.section(
-        "meaning",
-        "What the ε means",
-        blocks.paragraph(text.observer(after, shown.delta, EVEN, words, OBSERVER), key="observer"),
-        [blocks.slider("prior", "Likely before", PRIORS.index(EVEN), len(PRIORS) - 1, f"{EVEN}{SPACE}%")],
-        blocks.bars(
-            (EVEN / 100, after), ("before", "at most after"), "knows", "How sure, before and after, as told above"
-        ),
+        "meaning", "What the ε means",
+        blocks.paragraph(text.observer(after, shown.delta, text.EVEN, words, OBSERVER), key="observer"),
+        blocks.slider("prior", "Likely before", first, [f"{prior}{SPACE}%" for prior in text.PRIORS]),
+        blocks.bars("How sure, before and after, as told above",
+                    (("before", text.EVEN / 100), ("at most after", after)), "knows"),
         _by_epsilon(shown),
         blocks.caption(
             "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ.",
             kind=" read",
         ),
-    )
+    )  # fmt: skip
 
 
 def _by_epsilon(shown: Shown) -> Block:
     """Return as a table what an observer may know, by epsilon, apart for every delta: a pure row promises more."""
-    by_delta: dict[float, set[float]] = {}
-    for row, within in zip(shown.promises, shown.admitted, strict=True):
-        for promise, fits in zip(row, within, strict=True):
-            if fits or not shown.admitted.any():
-                by_delta.setdefault(promise.delta, set()).add(promise.epsilon)
-    points = [
-        (delta, total)
-        for delta, totals in sorted(by_delta.items())
-        for total in sorted(totals)[:: max(1, len(totals) // STOPS)]
-    ]
+    admitted, points = shown.admitted if shown.admitted.any() else ~shown.admitted, []
+    promises = (one for row, fits in zip(shown.promises, admitted, strict=True) for one in compress(row, fits))
+    for delta, alike in groupby(sorted({(one.delta, one.epsilon) for one in promises}), key=itemgetter(0)):
+        totals = [total for _, total in alike]
+        points += [(delta, total) for total in totals[:: max(1, len(totals) // STOPS)]]
     rows = (
         [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
         + [text.share_up(observed(total, delta, p / 100)) for p in TABLED]
@@ -345,12 +304,11 @@ def _records(shown: Shown) -> Block:
     worst = next(one["lower"] for one in numbers["views"] if one["of"] == of and one["worst"])
     rows = [
         [
-            "every record" if share == 100 else f"{share} % of the records",
-            markup(f'<span id="share-{i}">{percent(whole[m][e], digits)}</span>'),
-            bar(whole[m][e] / 10 ** (digits - 2), f"share-bar-{i}"),
+            "every record" if share == 100 else f"{share} % of the records", percent(whole[m][e], digits),
+            blocks.bar(whole[m][e] / 10 ** (digits - 2)),
         ]
-        for i, (share, whole) in enumerate(zip((100, *SHARES), [worst, *numbers["shares"][of]], strict=True))
-    ]
+        for share, whole in zip((100, *SHARES), [worst, *numbers["shares"][of]], strict=True)
+    ]  # fmt: skip
     listed, lowest = numbers["worst"][m][e], []
     for at, lower in zip(listed[::2], listed[1::2], strict=True):
         record, label = numbers["records"][at]
@@ -365,12 +323,10 @@ def _records(shown: Shown) -> Block:
     )  # fmt: skip
     loose = "Only the average and the worst case were bounded closely; single records may keep more."
     return blocks.section(
-        "records",
-        title,
+        "records", title,
         blocks.caption(markup("By {} at ε = {} per record.", name(shown.names[m]), show_up(shown.total)), "served"),
-        blocks.pair([shares], [least]),
-        loose if shown.curves.over == "dataset" else None,
-    )
+        blocks.pair([shares], [least]), loose if shown.curves.over == "dataset" else None,
+    )  # fmt: skip
 
 
 # ---- what is not protected, and where it comes from
@@ -393,11 +349,9 @@ def _limits(shown: Shown, held: Surroundings | None) -> Block:
         said.append("With probability δ a mechanism that has one may show more than its ε says.")
     if curves.stopped:
         said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
-    raw = markup(
-        blocks.NOT_PRIVATE, "This page is computed from raw records", "show it to whom the table may be shown."
-    )
-    notes = [*curves.notes, *(() if held is None else held.notes)]
-    return blocks.limits(raw, said, [text.titled_note(note, curves.mechanisms) for note in notes])
+    notes = [text.titled_note(note, curves.mechanisms) for note in (*curves.notes, *(held.notes if held else ()))]
+    whose = text.NOT_PRIVATE.format("This page is computed from raw records")
+    return blocks.limits("show it to whom the table may be shown.", said, notes, private=whose)
 
 
 def _origin(shown: Shown, held: Surroundings | None) -> list[tuple[str, object]]:
@@ -432,10 +386,10 @@ def _holds(held: Surroundings | None) -> str:
     told = "The result holds every record's bounds and label"
     if held is None:
         return f"{told}."
-    which = panels.which(held)
-    own = f"; of {which} its values of what is perturbed and the labels around it" if held.map or held.box else ""
-    counts = "; of groups of records counts and bounds" if held.groups else ""
-    return f"{told}{own}{counts}. No other value of a record is in it."
+    own = "its values of what is perturbed and the labels around it"
+    told += f"; of {panels.which(held)} {own}" if held.map or held.box else ""
+    told += "; of groups of records counts and bounds" if held.groups else ""
+    return f"{told}. No other value of a record is in it."
 
 
 def _of_policy(shown: Shown, policy: Policy | None) -> Markup:
@@ -444,6 +398,6 @@ def _of_policy(shown: Shown, policy: Policy | None) -> Markup:
         return markup(TO_RUN)
     return markup(
         "The policy is that of the recommendation, {} at ε = {} per record, and does not follow the sliders; "
-        'fingerprint <code class="print">{}</code>.',
-        name(text.mechanism_name(choice.mechanism)), show_up(choice.guarantee.epsilon), policy.fingerprint,
+        "fingerprint {}.",
+        name(text.mechanism_name(choice.mechanism)), show_up(choice.guarantee.epsilon), code(policy.fingerprint),
     )  # fmt: skip

@@ -46,13 +46,7 @@ def escaped(text: object, most: int = NOTE) -> Markup:
 
 
 def name(text: object, most: int = LONGEST) -> Markup:
-    """Return a name for HTML whose direction of writing does not reach its neighbours.
-
-    Examples
-    --------
-    >>> str(name("age"))
-    '<bdi>age</bdi>'
-    """
+    """Return a name for HTML whose direction of writing does not reach its neighbours."""
     return markup("<bdi>{}</bdi>", cleaned(text, most))
 
 
@@ -63,18 +57,17 @@ def names(texts: Sequence[object], most: int = MOST_NAMES, letters: int = LONGES
 
 
 def markup(template: str, *texts: object, **words: object) -> Markup:
-    """Return HTML of this package with texts filled in, which are escaped.
-
-    Examples
-    --------
-    >>> str(markup("<b>{}</b>", "<"))
-    '<b>&lt;</b>'
-    """
+    """Return HTML of this package with texts filled in, which are escaped."""
     from markupsafe import Markup
 
     if not texts and not words:
         return Markup(template)
     return Markup(template).format(*map(escaped, texts), **{key: escaped(one) for key, one in words.items()})
+
+
+def code(text: object, most: int = LONGEST) -> Markup:
+    """Return a fingerprint for HTML."""
+    return markup('<code class="print">{}</code>', cleaned(text, most))
 
 
 def embedded(document: Any) -> str:

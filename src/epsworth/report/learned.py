@@ -11,11 +11,10 @@ import numpy as np
 
 from epsworth.learner import Plan, plan
 from epsworth.learner.fakes import taken_for_honest
-from epsworth.report import blocks, maps, text
+from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
-from epsworth.report.escaping import LONGEST, escaped, markup, name, names
-from epsworth.report.maps import FILLED, HOLLOW, OTHER, UNSURE
+from epsworth.report.charts import FILLED, HOLLOW, OTHER, UNSURE, Axis, Chart, Line
+from epsworth.report.escaping import LONGEST, cleaned, code, escaped, markup, name, names
 from epsworth.report.page import Document, Page, Source, page
 from epsworth.report.text import at, count, report_name, share_down, share_up, size
 from epsworth.rounding import show_down, show_up
@@ -28,6 +27,7 @@ MOST_CLEAR, MOST_BARS = 6, 12
 MOST_TABLED = 400  # cells in the table beside the map
 COUNTED = ("label", "cells with it", "cells certified to have it")
 CERTIFICATES = {FILLED: "certified", HOLLOW: "certified", UNSURE: "left open", OTHER: "another label is certified"}
+planned = lru_cache(maxsize=256)(plan)
 QUESTION = {
     "cells": "Cells per axis", "features": "Features", "mass": "Users in the cell, at most", "fakes": "Fakes, at most",
 }  # fmt: skip
@@ -43,28 +43,25 @@ def plan_page(held: Document, source: Source) -> Page:
         epsilon, held["users"], margin, held["confidence"], held.get("feasible", True), held["power"],
         held["mechanism"], held.get("fakes", 0),
     )  # fmt: skip
-    good, asked, moved = found.feasible and found.margin <= 1, held.get("question"), dict[str, Any]()
+    good, asked = found.feasible and found.margin <= 1, held.get("question")
     facts = (
         (count(found.users), "users, one report each", "users"),
         (show_up(found.epsilon), "ε per record, label included", "epsilon"),
         (show_up(found.margin), "signed mean of the cell, or more", "margin"),
     )
     sentence = str(found).replace(f" ({found.mechanism})", f", {report_name(found.mechanism)}")
-    sections = [blocks.decision(sentence, facts if good else (), good)]
-    if good and asked is not None:
-        trade, slides = _trade(found, asked)
-        sections.append(trade)
-        moved |= slides
-    if math.isfinite(found.epsilon):
-        meaning, slides = blocks.of_epsilon(found.epsilon, 0.0, text.REPORT)
-        sections.append(meaning)
-        moved |= slides
     said = [
         text.SERVER,
         "k reports of one user keep k times the ε.",
         taken_for_honest(found.fakes),
         text.CELL,
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
+    ]
+    sections = [
+        blocks.decision(sentence, facts if good else (), good),
+        _trade(found, asked) if good and asked is not None else None,
+        blocks.of_epsilon(found.epsilon, 0.0, text.REPORT) if math.isfinite(found.epsilon) else None,
+        blocks.limits(text.HARMLESS, said),
     ]
     origin = [
         ("Mechanism", escaped(report_name(found.mechanism), LONGEST)),
@@ -74,12 +71,11 @@ def plan_page(held: Document, source: Source) -> Page:
     origin += [(word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None]
     return page(
         "How many users does this learner need?", "Labels learnt from reports that are private before they leave.",
-        [*sections, blocks.limits(text.HARMLESS, said, private=False)], source, origin=origin,
-        holds="The result holds the plan.", numbers={"sliders": moved},
+        sections, source, origin=origin, holds="The result holds the plan.",
     )  # fmt: skip
 
 
-def _trade(found: Plan, asked: Document) -> tuple[Block, dict[str, Any]]:
+def _trade(found: Plan, asked: Document) -> Block:
     curves = _curves(found, asked)
     epsilons = sorted({epsilon for _, table in curves for epsilon in table})
     counts = [users for _, table in curves for users in table.values()]
@@ -90,32 +86,18 @@ def _trade(found: Plan, asked: Document) -> tuple[Block, dict[str, Any]]:
         [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in table.items()]) for margin, table in curves],
         cursor=found.epsilon, moved="plan-cursor", height=340,
     )  # fmt: skip
-    said = [
-        f"At {at(epsilon)}: "
-        + ", ".join(
-            f"{count(table[epsilon])} users for a margin of {show_up(margin)}"
-            for margin, table in curves
-            if epsilon in table
-        )
-        + "."
-        for epsilon in epsilons
-    ]
-    first, shown = epsilons.index(found.epsilon), [show_up(epsilon) for epsilon in epsilons]
+    said = []
+    for e in epsilons:
+        users = [f"{count(table[e])} users for a margin of {show_up(margin)}" for margin, table in curves if e in table]
+        said.append(f"At {at(e)}: {', '.join(users)}.")
     rows = [[show_up(e), *(count(table[e]) if e in table else "–" for _, table in curves)] for e in epsilons]
     heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
-    block = blocks.section(
-        "curves",
-        "What else goes together",
-        [blocks.slider("stop", "ε per record", first, len(epsilons) - 1, shown[first])],
-        blocks.paragraph(said[first], key="trade"),
-        chart,
+    return blocks.stops(
+        "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), said, chart,
         blocks.unfolded("users by epsilon", heads, rows),
         "The margin is the size of a cell's signed mean: about |2η - 1| divided by the number of cells. Half the "
         "margin takes about four times the users.",
-        kind=" across",
-    )
-    moves = {"plan-cursor": chart.cursors(epsilons)}
-    return block, {"stop": {"says": {"stop-shown": shown, "trade": said}, "moves": moves, "widths": {}}}
+    )  # fmt: skip
 
 
 def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]]:
@@ -131,10 +113,11 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
                 users[epsilon] = found.users
                 continue
             try:
-                users[epsilon] = _users(
-                    epsilon, margin, found.confidence, found.power, found.mechanism, mass, asked.get("cells"),
-                    asked.get("features"), asked.get("fakes") or 0,
-                )  # fmt: skip
+                users[epsilon] = planned(
+                    epsilon=epsilon, margin=margin, confidence=found.confidence, power=found.power,
+                    mechanism=found.mechanism, mass=mass, m=asked.get("cells"), d=asked.get("features"),
+                    fakes=asked.get("fakes") or 0,
+                ).users  # fmt: skip
             except ValueError:  # more users than can be counted
                 continue
         if users:
@@ -142,27 +125,15 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
     return curves
 
 
-@lru_cache(maxsize=256)
-def _users(
-    epsilon: float, margin: float, confidence: Any, power: float, mechanism: str, mass: float, m: int | None,
-    d: int | None, fakes: int | float,
-) -> int:  # fmt: skip
-    return plan(
-        epsilon=epsilon, margin=margin, confidence=confidence, power=power, mechanism=mechanism, mass=mass, m=m, d=d,
-        fakes=fakes,
-    ).users  # fmt: skip
-
-
 # ---- what was learnt
 
 
 def learnt_page(held: Document, source: Source) -> Page:
     """Return the page of a learnt classifier: the map, its certificates, and what they do not say."""
-    meaning, moved = blocks.of_epsilon(held["epsilon"], 0.0, text.REPORT)
     drawn = held.get("map") is not None and len(held["features"]) <= 2
     sections = [
-        _decision(held), _map(held) if drawn else _labels(held), _certificates(held), _clearest(held), meaning,
-        _limits(held),
+        _decision(held), _map(held) if drawn else _labels(held), _certificates(held), _clearest(held),
+        blocks.of_epsilon(held["epsilon"], 0.0, text.REPORT), _limits(held),
     ]  # fmt: skip
     spans = [_span(*one, letters=40) for one in list(zip(held["features"], held["box"], strict=True))[:8]]
     origin = [
@@ -172,14 +143,14 @@ def learnt_page(held: Document, source: Source) -> Page:
         ("Outside", escaped(held["outside"], LONGEST)),
         ("Smoothing", "none" if held.get("width") is None else f"over {size(held['width'])} of the box"),
         ("Certificates hold", share_down(held["confidence"])),
-        ("Settings", markup('<code class="print">{}</code>', str(held["fingerprint"])[:LONGEST])),
+        ("Settings", code(str(held["fingerprint"])[:LONGEST])),
     ]
     about = markup(
         "{} users, {} each, by {}.", count(held["users"]), name(held["guarantee"]), name(report_name(held["mechanism"]))
     )
     return page(
         "What was learnt from private reports?", about, sections, source, origin=origin,
-        holds="The result holds every cell, where cells are few.", numbers={"sliders": moved},
+        holds="The result holds every cell, where cells are few.",
     )  # fmt: skip
 
 
@@ -235,8 +206,8 @@ def _map(held: Document) -> Block:
         )
     if held["overlapping"]:
         told.append("Cells overlap: each is drawn around its point.")
-    if len(classes) > maps.MOST_CLASSES:
-        told.append(f"Of {len(classes)} labels the fills repeat after {maps.MOST_CLASSES}; the table names them.")
+    if len(classes) > charts.MOST_CLASSES:
+        told.append(f"Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them.")
     if len(labels) > MOST_TABLED:
         told.append(f"The table holds the first {MOST_TABLED} of {len(labels):,}.")
     rows = [
@@ -245,14 +216,10 @@ def _map(held: Document) -> Block:
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
     return blocks.section(
-        "map",
-        "The learnt map",
-        {"is": "list", "items_": maps.legend(classes, set(looks), certified=certified)},
-        blocks.pictures(maps.learnt(what, features, box, side, labels, looks)),
-        blocks.unfolded("every cell", heads, rows),
-        blocks.unfolded("cells by label", COUNTED, _counted(held)),
-        " ".join(told),
-    )
+        "map", "The learnt map", {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
+        charts.learnt_map(what, features, box, side, labels, looks), blocks.unfolded("every cell", heads, rows),
+        blocks.unfolded("cells by label", COUNTED, _counted(held)), " ".join(told),
+    )  # fmt: skip
 
 
 def _where(cell: int, side: int, box: Sequence[tuple[float, float]]) -> str:
@@ -269,19 +236,12 @@ def _counted(held: Document) -> list[list[object]]:
 
 
 def _labels(held: Document) -> Block:
-    bars = [Bar(one["label"], one["cells"], count(one["cells"])) for one in held["labels"][:MOST_BARS]]
-    if not bars:
-        return blocks.section(
-            "labels",
-            "The labels",
-            blocks.paragraph(f"{count(held['cells'])} cells are too many to be told one by one."),
-        )
-    what, title = (
-        "Cells by the label that is predicted in their middle.",
-        "cells in whose middle the label is predicted",
-    )
-    numbers = blocks.unfolded("cells by label", COUNTED, _counted(held))
-    return blocks.section("labels", "The labels", BarChart(what, title, bars), numbers)
+    shown = [(cleaned(one["label"], 50), one["cells"], count(one["cells"]), True) for one in held["labels"][:MOST_BARS]]
+    if not shown:
+        many = blocks.paragraph(f"{count(held['cells'])} cells are too many to be told one by one.")
+        return blocks.section("labels", "The labels", many)
+    bars = blocks.ranking("Cells by the label that is predicted in their middle.", shown)
+    return blocks.section("labels", "The labels", bars, blocks.unfolded("cells by label", COUNTED, _counted(held)))
 
 
 def _certificates(held: Document) -> Block | None:
@@ -296,12 +256,10 @@ def _certificates(held: Document) -> Block | None:
     )  # fmt: skip
     rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
     return blocks.section(
-        "certificates",
-        "How sure the certificates are",
-        chart,
+        "certificates", "How sure the certificates are", chart,
         blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows),
-        ("Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."),
-    )
+        "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together.",
+    )  # fmt: skip
 
 
 def _clearest(held: Document) -> Block | None:
@@ -328,4 +286,4 @@ def _limits(held: Document) -> Block:
         "That a person reports is seen; what they report says no more of the record than the ε allows.",
     ]
     raw = "This page is computed from reports that are private themselves: it may be shown to whom they may."
-    return blocks.limits(raw, said, private=False)
+    return blocks.limits(raw, said)

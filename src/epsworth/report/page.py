@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Document = Mapping[str, Any]  # what --json writes
-TEMPLATE = "page.html.jinja"
-STYLES, SCRIPTS = ("page.css", "plain.css"), ("saving.js", "stops.js")
 LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
 MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
 MOST_RESULT = 4_000_000  # bytes of a result that may be packed to so few
@@ -75,19 +73,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a page comes from.
-
-    Attributes
-    ----------
-    content : bytes
-        The result as its file holds it.
-    command : str or None
-        What made the result.
-    origins : mapping of str to str
-        What else is known of where it comes from.
-    heading : Heading
-        What its author says of it.
-    """
+    """Where a page comes from: its result's file, the command, what else is known, and what its author says."""
 
     content: bytes
     command: str | None = None
@@ -151,49 +137,37 @@ def check_page(path: str | Path) -> None:
 
 def page(
     question: str, about: object, sections: Iterable[Block | None], source: Source, *,
-    origin: Iterable[tuple[str, object]], numbers: Mapping[str, Any], holds: str = "", more: object = "",
-    title: str = "", policy: str = "", whole: bool = True, scripts: Sequence[str] = SCRIPTS,
-    styles: Sequence[str] = STYLES,
+    origin: Iterable[tuple[str, object]], holds: str = "", more: object = "", title: str = "", policy: str = "",
+    whole: bool = True, numbers: Mapping[str, Any] | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page.
+    """Return a page; ``numbers`` are what the script of curves reads, other pages have one that moves their sliders.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
-
-    Parameters
-    ----------
-    question, about : str
-        What the page answers, and of what it speaks.
-    origin : iterable of (word, value)
-        How the result was computed.
-    holds, more : str
-        What a reader who saves the whole result gets; what else there is to say of what can be saved.
-    numbers : JSON document
-        What the script reads.
-    title : str, optional
-        The browser's, where it is not the question.
-    policy : str
-        The text of a policy, to be saved; or nothing.
-    whole : bool
-        False for a result that its reader has anyway.
-    scripts, styles : sequence of str
-        Files of this package that make up the one script and the one style, in order.
     """
-    kept = source.packed if whole else ""
+    shown, kept = [one for one in sections if one is not None], source.packed if whole else ""
     if whole and not kept:
-        holds = (
-            f"The whole result ({len(source.content):,} bytes) is too large for a page; its fingerprint stands above."
-        )
-    style, script = _joined(*styles), _joined(*scripts)
-    html = _environment().get_template(TEMPLATE).render(
-        question=question, about=about, sections=[one for one in sections if one is not None], source=source,
-        title=source.heading.title or title or question, letters=LETTERS, style=markup(style), script=markup(script),
-        digests=(_digest(style), _digest(script)), whole=markup(kept), policy=bool(policy), holds=holds, more=more,
-        numbers=markup(embedded({**numbers, **({"policy": policy} if policy else {})})), origin=list(origin),
+        size = f"{len(source.content):,} bytes"
+        holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
+    if numbers is None:
+        style, script, numbers = _joined("page.css", "plain.css"), _joined("stops.js", "saving.js"), _moved(shown)
+    else:
+        style, script = _joined("page.css"), _joined("curves.js", "saving.js")
+    html = _environment().get_template("page.html.jinja").render(
+        question=question, about=about, sections=shown, source=source, title=source.heading.title or title or question,
+        style=markup(style), script=markup(script), digests=(_digest(style), _digest(script)), whole=markup(kept),
+        policy=bool(policy), holds=holds, more=more, origin=list(origin),
+        numbers=markup(embedded({**numbers, **({"policy": policy} if policy else {})})),
         command=None if source.command is None else without_folders(source.command),
         version=__version__, today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip
     return Page(html)
+
+
+def _moved(sections: Iterable[Block]) -> dict[str, Any]:
+    """Return what the sliders of a page say and move at every stop."""
+    every = (one for part in sections for one in part["blocks"] if one["is"] == "slider")
+    return {"sliders": {one["key"]: one["moved"] for one in every}}
 
 
 @cache
@@ -201,23 +175,19 @@ def _environment() -> Environment:
     """Return what renders the template: a text is escaped, and its characters seen, wherever it is put out."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    folder = files("epsworth.report")
     found = Environment(
-        loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=escaped,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=FileSystemLoader(str(files("epsworth.report"))), autoescape=True, undefined=StrictUndefined,
+        finalize=escaped, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     found.globals |= {"terms_in": text.terms_in, "shapes": [markup(one) for one in SHAPES]}
     return found
 
 
 @cache
-def _joined(*scripts: str) -> str:
-    """Return files of this package as one text that may stand within its element."""
+def _joined(*names: str) -> str:
+    """Return files of this package as one text."""
     folder = files("epsworth.report")
-    found = "\n" + "".join((folder / one).read_text(encoding="utf-8") for one in scripts)
-    if any(word in found.lower() for word in ("</script", "</style", "<!--")):
-        raise AssertionError(f"{', '.join(scripts)}: would end the element it stands in")
-    return found
+    return "\n" + "".join((folder / one).read_text(encoding="utf-8") for one in names)
 
 
 def _digest(content: str) -> str:

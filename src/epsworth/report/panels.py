@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from epsworth.report import blocks, maps
+from epsworth.report import blocks, charts
 from epsworth.report.blocks import Block
-from epsworth.report.charts import bar, span
 from epsworth.report.escaping import cleaned, markup, name
 from epsworth.report.shown import Shown
 from epsworth.report.text import at, mechanism_name, percent, sure, unit
@@ -16,7 +15,6 @@ from epsworth.utility.splitting import Split
 from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surroundings, numbered, served
 
 LISTED = 5  # groups that are not folded away
-MOST_COLUMNS = 8  # mechanisms in the map's table
 
 
 def which(held: Surroundings) -> str:
@@ -26,14 +24,9 @@ def which(held: Surroundings) -> str:
 
 def sections(held: Surroundings) -> list[Block]:
     """Return what is known beside the curves."""
-    found = []
-    if held.map is not None:
-        found.append(_map(held, held.map))
-    if held.box is not None:
-        found.append(_safe(held, held.box))
-    if held.split is not None:
-        found.append(_split(held, held.split))
-    return found
+    found = [_map(held, held.map)] if held.map is not None else []
+    found += [_safe(held, held.box)] if held.box is not None else []
+    return found + ([_split(held, held.split)] if held.split is not None else [])
 
 
 # ---- groups
@@ -63,19 +56,18 @@ def groups(shown: Shown, held: Surroundings | None) -> Block | None:
     rows = [_group(shown, by, one) for by, one in every]
     heads = ("group", "records", "on average at least", "the worst at least")
     with_bars = [
-        [*row, bar(100 * round_down(one.average, shown.digits))] for row, (_, one) in zip(rows, every, strict=True)
-    ][:LISTED]
+        [*row, blocks.bar(100 * round_down(one.average, shown.digits))]
+        for row, (_, one) in zip(rows[:LISTED], every, strict=False)
+    ]
     told = markup(
         "By {} at ε = {} per record, where this page opens; it does not follow the sliders.{}",
         name(shown.names[m]), show_up(shown.total), elsewhere,
     )  # fmt: skip
     return blocks.section(
-        "groups",
-        "Which groups are served worst",
-        told,
+        "groups", "Which groups are served worst", told,
         blocks.table((*heads, None), with_bars, "Table of groups", "groups-table"),
         blocks.unfolded(f"all {len(rows)} groups", heads, rows) if len(rows) > LISTED else None,
-    )
+    )  # fmt: skip
 
 
 def _group(shown: Shown, by: str, one: Served) -> list[object]:
@@ -87,29 +79,22 @@ def _group(shown: Shown, by: str, one: Served) -> list[object]:
 
 
 def _map(held: Surroundings, drawn: DecisionMap) -> Block:
-    label = cleaned(drawn.labels[drawn.label], 40)
+    features = " and ".join(cleaned(one, 40) for one in drawn.features)
     what = (
-        f"Labels around {which(held)} while {' and '.join(cleaned(one, 40) for one in drawn.features)} vary; plain: "
-        f"its own label, {label}; with marks: another one"
+        f"Labels around {which(held)} (the cross) while {features} vary and its other columns stay. Plain: its own "
+        "label. With marks: another."
     )
     rows = [
         [
-            markup("{}{}{}", maps.swatch(k), name(drawn.labels[i], 40), " (its own)" if i == drawn.label else ""),
+            charts.sample(charts.label_look(k)) + name(drawn.labels[i], 40) + " (its own)" * (i == drawn.label),
             f"{int((drawn.cells == i).sum()):,} of {drawn.cells.size:,}",
         ]
-        for k, i in enumerate(maps.label_order(drawn))
+        for k, i in enumerate(charts.label_order(drawn))
     ]
-    told = markup(
-        "Labels around {} (the cross) while {} vary and its other columns stay. Plain: its own label. With marks: "
-        "another.",
-        which(held), markup(" and ").join(name(one, 40) for one in drawn.features),
-    )  # fmt: skip
     grid = "What the model says at so many points of a grid: a picture, no bound"
     listed = blocks.table(("label", "points"), rows, "Table of labels", "labels", grid)
-    beside = [blocks.paragraph(told, "what"), listed]
-    return blocks.section(
-        "mapped", "Where the label changes", blocks.pair([blocks.pictures(maps.picture(drawn, what))], beside)
-    )
+    drawing = blocks.figures(charts.label_map(drawn, what))
+    return blocks.section("mapped", "Where the label changes", blocks.pair([drawing], [listed]))
 
 
 # ---- where one record is safe, and another split
@@ -119,11 +104,12 @@ def _safe(held: Surroundings, box: SafeBox) -> Block:
     """Return the ranges in which the label is safe, both ends rounded inwards."""
     rows = []
     for feature, own, low, high, whole in zip(box.features, held.values, box.lower, box.upper, box.whole, strict=True):
-        shown, ends = texts(low, high), (0.0, 1.0)
+        shown, (first, last) = texts(low, high), (0.0, 1.0)
         if held.domain is not None and feature in held.domain:
-            ends = (held.domain[feature].lower, held.domain[feature].upper)
-        said = "anywhere" if whole else f"{shown[0]} to {shown[1]}"
-        rows.append([name(feature), show_down(own), said, span(low, high, own, ends)])
+            first, last = held.domain[feature].lower, held.domain[feature].upper
+        start, end, place = (min(100.0, max(0.0, 100 * (at - first) / (last - first))) for at in (low, high, own))
+        drawn = blocks.bar(max(end - start, 0.3), start=round(start, 1), own=round(place, 1))
+        rows.append([name(feature), show_down(own), "anywhere" if whole else f"{shown[0]} to {shown[1]}", drawn])
     mechanism = mechanism_name(box.mechanism)
     told = str(replace(box, mechanism=mechanism))
     if box.confidence == 1:
@@ -133,12 +119,10 @@ def _safe(held: Surroundings, box: SafeBox) -> Block:
         )
     heads = ("feature", "its value", "safe range", "within the declared range")
     return blocks.section(
-        "safe",
-        f"Where {which(held)} is safe",
-        blocks.paragraph(told),
+        "safe", f"Where {which(held)} is safe", blocks.paragraph(told),
         blocks.table(heads, rows, "Table of safe ranges", "ranges"),
         "Both ends are included and rounded inwards; all features may vary at once. The upright line is the record.",
-    )
+    )  # fmt: skip
 
 
 def _shares(split: Split) -> list[str]:
@@ -164,7 +148,7 @@ def split_untaken(held: Surroundings) -> str:
 def _split(held: Surroundings, split: Split) -> Block:
     even = split.total / len(split.features)
     rows = [
-        [name(feature), show_up(even), show_up(epsilon), bar(100 * epsilon / split.total)]
+        [name(feature), show_up(even), show_up(epsilon), blocks.bar(100 * epsilon / split.total)]
         for feature, epsilon in zip(split.features, split.epsilons, strict=True)
     ]
     low, high, even_low, even_high = _shares(split)
@@ -181,12 +165,10 @@ def _split(held: Surroundings, split: Split) -> Block:
         f"{held.split_records} of these records, {sure(split.confidence)}: {verdict}."
     )
     return blocks.section(
-        "split",
-        "The same ε, split otherwise",
-        blocks.paragraph(told),
+        "split", "The same ε, split otherwise", blocks.paragraph(told),
         blocks.pair(
             [blocks.table(heads, rows, "Table of the split", "parts")],
             [blocks.table(("labels kept", "at least", "at most"), kept, "Table of what both keep", "kept")],
         ),
         "The split was chosen on these records, which were not declared public, and depends on them.",
-    )
+    )  # fmt: skip

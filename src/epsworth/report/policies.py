@@ -13,8 +13,8 @@ from epsworth.policy.policy import Policy
 from epsworth.policy.rules import Rule
 from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import Axis, Chart, Line, bar
-from epsworth.report.escaping import cleaned, escaped, markup, name, names
+from epsworth.report.charts import Axis, Chart, Line
+from epsworth.report.escaping import cleaned, code, escaped, markup, name, names
 from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
 from epsworth.report.text import at, count, mechanism_name, observed, protects, share_down, share_up, size, sure
 from epsworth.rounding import show_up
@@ -36,14 +36,13 @@ MOST_EPSILONS = 60  # at which a tailored policy is told
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
     """Return the page; ``content`` is the policy as it is written."""
     promise = policy.guarantee
-    meaning, moved = blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD)
     sections = [
-        _promise(policy), _rules(policy), _tailoring(policy), _sent(policy), meaning, _ceilings(policy),
-        _policy_limits(policy),
+        _promise(policy), _rules(policy), _tailoring(policy), _sent(policy),
+        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD), _ceilings(policy), _policy_limits(policy),
     ]  # fmt: skip
     origin = [
-        ("Policy", markup('fingerprint <code class="print">{}</code>', policy.fingerprint)),
-        ("Promise", escaped(str(policy.guarantee), 200)),
+        ("Policy", markup("fingerprint {}", code(policy.fingerprint))),
+        ("Promise", escaped(str(promise), 200)),
         ("Stated ε per record", escaped(policy.total, 60)),
     ]
     fits = len(content) <= MOST_POLICY
@@ -51,7 +50,7 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
     return page(
         "What does this policy promise?", markup("Perturbed: {}.", names(policy.names)), sections, source,
         origin=origin, holds="Every client holds the policy: it is no secret.", more="" if fits else more,
-        numbers={"sliders": moved}, policy=content if fits else "", whole=False,
+        policy=content if fits else "", whole=False,
     )  # fmt: skip
 
 
@@ -123,41 +122,36 @@ def _tailoring(policy: Policy) -> Block | None:
 
 def _sent(policy: Policy) -> Block | None:
     """Return what each rule sends for a low, a middle and a high value."""
-    drawn = [_of_categories(rule) if rule.feature.categories is not None else _of_numbers(rule)
-             for rule in policy.rules[:MOST_DRAWN]]  # fmt: skip
+    drawn, numbers = list[Any](), list[Block]()
+    for rule in policy.rules[:MOST_DRAWN]:
+        if rule.feature.categories is not None:
+            drawn.append(_of_categories(rule))
+        else:
+            chart, rows = _of_numbers(rule)
+            drawn.append(chart)
+            numbers.append(rows)
     if not drawn:
         return None
     more = (
         f" The first {MOST_DRAWN} of {len(policy.rules)} features are drawn." if len(policy.rules) > MOST_DRAWN else ""
     )
     told = f"How likely a released value falls where, computed from the integers that clients draw from.{more}"
-    pictures = blocks.pictures(*(one for one, _ in drawn))
-    numbers = (one for _, one in drawn)
-    return blocks.section("sent", "What is sent, by the true value", pictures, *numbers, told, kind=" across")
+    return blocks.section(
+        "sent", "What is sent, by the true value", blocks.figures(*drawn), *numbers, told, kind=" across"
+    )
 
 
-def _of_numbers(rule: Rule) -> tuple[Markup, Block]:
+def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
     feature, shown = rule.feature, cleaned(rule.feature.name, 40)
     share = _edges(rule.points or rule.kernel.points)
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
-    lines = [
-        Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step")
-        for word, row in zip(VALUES, masses.tolist(), strict=True)
-    ]
-    chart = Chart(
-        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
-        "a middle and a high true value.",
-        Axis(shown, feature.lower, feature.upper),
-        Axis("chance", 0.0, 1.05 * max(float(masses.max()), 1e-12), percent=True), lines, height=250,
-    )  # fmt: skip
     own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
-    rows = [
-        [f"{size(a)} to {size(b)}", *(f"{size(100 * one)}{text.SPACE}%" for one in shares)]
-        for a, b, shares in zip(edges, edges[1:], masses.T.tolist(), strict=False)
-    ]
-    heads = (f"released {cleaned(feature.name)}", *(f"from {value:g}, about" for value in own))
-    return chart.panel(), blocks.unfolded(f"what is sent of {shown}", heads, rows)
+    return blocks.histogram(
+        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
+        "a middle and a high true value.", shown, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
+        f"what is sent of {shown}", (f"released {shown}", *(f"from {value:g}, about" for value in own)), height=250,
+    )  # fmt: skip
 
 
 def _edges(points: int) -> Floats:
@@ -167,17 +161,14 @@ def _edges(points: int) -> Floats:
     return np.linspace(0, 1, CELLS + 1)
 
 
-def _of_categories(rule: Rule) -> tuple[Block, None]:
+def _of_categories(rule: Rule) -> Block:
     """Return no chart but a table: the true category, and every other one."""
     weights, many = rule.kernel.weights(0), len(rule.feature.categories or ())
-    rows = [
-        [word, f"{size(100 * one)}{text.SPACE}%", bar(100 * one)]
-        for word, one in (("the true one", weights[0] / sum(weights)), ("each other one", weights[1] / sum(weights)))
-    ]
+    shares = (("the true one", weights[0] / sum(weights)), ("each other one", weights[1] / sum(weights)))
+    rows = [[word, f"{size(100 * one)}{text.SPACE}%", blocks.bar(100 * one)] for word, one in shares]
     told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
-    return blocks.table(
-        ("category", "chance", None), rows, f"Table of {cleaned(rule.feature.name, 40)}", "list", told
-    ), None
+    label = f"Table of {cleaned(rule.feature.name, 40)}"
+    return blocks.table(("category", "chance", None), rows, label, "list", told)
 
 
 def _ceilings(policy: Policy) -> Block:
@@ -209,7 +200,7 @@ def _policy_limits(policy: Policy) -> Block:
     if policy.tailoring is not None:
         said.append(f"{text.COPY}.")
     raw = "This page holds no data: it is computed from the policy alone, which every client holds."
-    return blocks.limits(raw, said, private=False)
+    return blocks.limits(raw, said)
 
 
 # ---- made for one classifier
@@ -229,26 +220,25 @@ def tailored_page(held: Document, source: Source) -> Page:
     """Return the page, with what clients run where the result holds it."""
     made, policy = held["tailored"], ""
     if "policy" in held:
-        try:
-            policy = Policy.from_toml(
-                held["policy"]
-            ).to_toml()  # as it says itself, without what others wrote beside it
+        try:  # as it says itself, without what others wrote beside it
+            policy = Policy.from_toml(held["policy"]).to_toml()
         except ValueError as error:
             raise ValueError(f"policy: {error}") from None
-    meaning, moved = blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD)
-    drawn = _drawn(Curves.from_dict(held["curves"])) if "curves" in held else None
+    sections = [
+        _kept_at(made), _kept(made), _drawn(Curves.from_dict(held["curves"])) if "curves" in held else None,
+        blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(made),
+    ]  # fmt: skip
     origin = [
-        ("Policy", markup('fingerprint <code class="print">{}</code>', cleaned(made["policy"], 80))),
+        ("Policy", markup("fingerprint {}", code(made["policy"], 80))),
         ("Copy of the classifier", escaped(made["copied"], 60)),
         ("Records held out", count(made["records"])),
         ("Bounds hold", sure(made["confidence"])),
     ]
     more = "The policy is the file that --policy wrote: compare its fingerprint."
     return page(
-        "What does this tailored policy keep?", markup("Released together: {}.", names(made["sensitive"])),
-        [_kept_at(made), _kept(made), drawn, meaning, _tailored_limits(made)], source, origin=origin,
+        "What does this tailored policy keep?", markup("Released together: {}.", names(made["sensitive"])), sections,
+        source, origin=origin, more="" if policy else more, policy=policy,
         holds=f"The result holds these numbers{' and the policy' if policy else ', and not the tables of the policy'}.",
-        more="" if policy else more, numbers={"sliders": moved}, policy=policy,
     )  # fmt: skip
 
 
@@ -286,7 +276,7 @@ def _kept(made: Document) -> Block:
             ("send the same whatever their values are", made["constant"], share_up),
             *rows,
         ]
-    told = [[word, shown(share), bar(100 * share)] for word, share, shown in rows]
+    told = [[word, shown(share), blocks.bar(100 * share)] for word, share, shown in rows]
     listed = blocks.table(("of all labels", "share", None), told, "Table of what is kept")
     return blocks.section("kept", "What it keeps", listed, kind=" across")
 
@@ -323,10 +313,7 @@ def _tailored_limits(made: Document) -> Block:
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
     ]
     if made.get("public") is True:
-        raw: object = "This page is computed from the records that made the policy, which were declared public."
-        return blocks.limits(raw, said, made["notes"], private=False)
-    raw = markup(
-        "<strong>This page is computed from the records that made the policy, which were not declared public:</strong> "
-        "page and policy tell about them, and about the model."
-    )
-    return blocks.limits(raw, said, made["notes"])
+        raw = "This page is computed from the records that made the policy, which were declared public."
+        return blocks.limits(raw, said, made["notes"])
+    whose = "This page is computed from the records that made the policy, which were not declared public:"
+    return blocks.limits("page and policy tell about them, and about the model.", said, made["notes"], private=whose)

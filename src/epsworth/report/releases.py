@@ -13,7 +13,7 @@ from epsworth.noise.advice import advice, taken
 from epsworth.pac.conversion import posterior
 from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
+from epsworth.report.charts import Axis, Chart, Line
 from epsworth.report.escaping import cleaned, escaped, markup, name, names
 from epsworth.report.page import Document, Page, Source, page
 from epsworth.report.text import at, count, noise_name, share_down, share_up, size
@@ -23,8 +23,8 @@ MOST_NOISES = 24  # that are listed
 MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
 MOST_EXPOSED, MOST_LISTED = 5, 50  # rows, of an audit and of a profile
 MOST_POINTS = 200  # of a curve over the rows
-MOST_STOPS = 120  # epsilons
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
+after = lru_cache(maxsize=1024)(posterior)  # takes ten milliseconds, and there are a hundred on a page
 SAME = 2e-6  # between two ways to a chance
 MEMBER = {
     "what": "a certain record is among the data, all others being known,",
@@ -42,13 +42,11 @@ def noise_page(held: Document, source: Source) -> Page:
     rows, left = held["rows"], {noise_name(one): why for one, why in held["left_out"].items()}
     ranked: list[Any] = [SimpleNamespace(**{**row, "name": noise_name(row["name"])}) for row in rows]
     best = taken(ranked)
-    moved = dict[str, Any]()
     sections = [_advised(advice(ranked, held["floor"], left), best), _ranking(held["floor"], rows)]
     if best is not None:
         sections += [_shape(held["shape"], best)] if held.get("shape") else []
         seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
-        meaning, moved = blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen})
-        sections.append(meaning)
+        sections.append(blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen}))
     asked = held.get("question") or {}
     origin = [("Model", "central: the promise is for the whole data set")]
     origin += [(word, escaped(asked[key], 100)) for key, word in ASKED.items() if asked.get(key) is not None]
@@ -56,7 +54,7 @@ def noise_page(held: Document, source: Source) -> Page:
         origin += [(word, show_up(asked[key]))] if asked.get(key) is not None else []
     return page(
         "Which noise costs the least privacy?", _asked(asked), [*sections, _noise_limits(best, left)], source,
-        origin=origin, holds="The result holds every row.", numbers={"sliders": moved},
+        origin=origin, holds="The result holds every row.",
     )  # fmt: skip
 
 
@@ -73,19 +71,21 @@ def _asked(asked: Document) -> object:
 def _advised(said: str, best: Any) -> Block:
     if best is None:
         return blocks.decision(said, (), good=False)
-    told = (
+    facts = (
         (show_up(best.epsilon), "ε, for the whole data set and all releases", "epsilon"),
         (share_down(best.confidence), "probability that a release is within", "confidence"),
         (size(best.rmse), "root mean squared error of a release", "rmse"),
     )
-    return blocks.decision(said, told, good=True)
+    return blocks.decision(said, facts, good=True)
 
 
 def _ranking(floor: float, rows: Sequence[Document]) -> Block:
     shown = rows[:MOST_NOISES]
-    drawn = [Bar(noise_name(row["name"]), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown]
-    rule = (floor, f"nothing below {show_down(floor)}") if floor > 0 else None
-    title = "The ε that each noise costs for the same accuracy, the cheapest first."
+    bars = [
+        (cleaned(noise_name(row["name"]), 80), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown
+    ]
+    title = "The ε for all releases together that each noise costs for the same accuracy, the cheapest first."
+    title += f" Dashed: nothing below {show_down(floor)}." if floor > 0 else ""
     told = ["Shorter is better: the same accuracy for less privacy."]
     if floor > 0:
         told.append(
@@ -98,12 +98,9 @@ def _ranking(floor: float, rows: Sequence[Document]) -> Block:
         told.append(f"{len(rows) - MOST_NOISES} more stand in the result.")
     heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     return blocks.section(
-        "ranking",
-        "The noises, cheapest first",
-        BarChart(title, "ε for all releases together", drawn, rule) if drawn else None,
-        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]),
-        " ".join(told),
-    )
+        "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor) if bars else None,
+        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]), " ".join(told),
+    )  # fmt: skip
 
 
 def _noise(row: Document, floor: float) -> list[object]:
@@ -118,27 +115,14 @@ def _noise(row: Document, floor: float) -> list[object]:
 def _shape(shape: Document, best: Any) -> Block:
     edges, chance, (low, high), answer = shape["edges"], shape["chance"], shape["within"], shape["answer"]
     called = noise_name(shape["name"])
-    chart = Chart(
-        f"How likely a released value falls where, under {cleaned(called)}.",
-        Axis("released value", edges[0], edges[-1]),
-        Axis("chance", 0.0, 1.05 * max([*chance, 1e-12]), percent=True),
-        [Line(called, [*zip(edges, [*chance, chance[-1]], strict=True)], "step")],
+    drawn = blocks.histogram(
+        f"How likely a released value falls where, under {cleaned(called)}.", "released value", edges, {called: chance},
+        "the chance of every bin", ("released value", "chance, about"), posts=[(answer, "the true answer")], height=280,
         spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
-        posts=[(answer, "the true answer")], height=280,
     )  # fmt: skip
-    rows = [
-        [f"{size(a)} to {size(b)}", f"{size(100 * c)}{text.SPACE}%"]
-        for a, b, c in zip(edges, edges[1:], chance, strict=False)
-    ]
     within = f"{size(low)} to {size(high)}"
     told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
-    return blocks.section(
-        "shape",
-        "The shape of the noise",
-        chart,
-        blocks.unfolded("the chance of every bin", ("released value", "chance, about"), rows),
-        told,
-    )
+    return blocks.section("shape", "The shape of the noise", *drawn, told)
 
 
 def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
@@ -156,15 +140,10 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
             "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
             "draws from the operating system's randomness."
         )
-    return blocks.limits(text.HARMLESS, said, [f"left out, {one}: {why}" for one, why in left.items()], private=False)
+    return blocks.limits(text.HARMLESS, said, [f"left out, {one}: {why}" for one, why in left.items()])
 
 
 # ---- a PAC release
-
-
-@lru_cache(maxsize=1024)  # exact conversions take ten milliseconds, and there are a hundred on a page
-def _after(told: float, prior: float) -> float:
-    return posterior(told, prior)
 
 
 def pac_page(held: Document, source: Source) -> Page:
@@ -172,20 +151,19 @@ def pac_page(held: Document, source: Source) -> Page:
 
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
-    report, noise, moved = held["report"], held.get("noise") or {}, dict[str, Any]()
-    sections: list[Block | None] = [_told(report), _success(report)]
+    report, noise = held["report"], held.get("noise") or {}
     told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
-    if _after(told, 0.5) + SAME >= even:  # else earlier releases told more
-        meaning, moved = blocks.of_promise(
-            lambda prior: even if prior == 0.5 else _after(told, prior), "What the budget means", {}, texts=text.NATS
-        )
-        sections.append(meaning)
+    sections: list[Block | None] = [_told(report), _success(report)]
+    if after(told, 0.5) + SAME >= even:  # else earlier releases told more
+        sections.append(blocks.of_promise(
+            lambda prior: even if prior == 0.5 else after(told, prior), "What the budget means", {}, texts=text.NATS
+        ))  # fmt: skip
     sections += [
         _numbers(held["release"], noise.get("numbers") or [], report),
         _budgets(noise.get("by_budget") or [], told),
+        _audit(held["audit"]) if held.get("audit") else None,
+        _pac_limits(held, report, noise),
     ]
-    if held.get("audit"):
-        sections.append(_audit(held["audit"]))
     seed = "secret" if report["worlds_seed"] == "secret" else "given"
     origin = [
         ("Budget", cleaned(report["budget"].partition(" (MI ")[0])),
@@ -202,8 +180,8 @@ def pac_page(held: Document, source: Source) -> Page:
         name(report["algorithm"]), count(report["pool_rows"]), count(report["released_numbers"]),
     )  # fmt: skip
     return page(
-        "What does this release give away?", about, [*sections, _pac_limits(held, report, noise)], source,
-        origin=origin, holds="The result holds the released numbers and the report.", numbers={"sliders": moved},
+        "What does this release give away?", about, sections, source, origin=origin,
+        holds="The result holds the released numbers and the report.",
     )  # fmt: skip
 
 
@@ -235,21 +213,18 @@ def _success(report: Document) -> Block:
         attacks.append(("the most exposed row", blind, report["worst_record_upper_limit"]))
         caption += f" Of single rows: {share_down(report['worst_record_confidence'])} confidence."
     drawn = []
-    for i, (asked, before, after) in enumerate(attacks):
-        words = (f"before: {share_up(before)}", f"after: {share_up(after)}")
-        label = f"{asked}: {share_up(before)} before, at most {share_up(after)} after"
-        drawn += [blocks.paragraph(asked, "what"), blocks.bars((before, after), words, f"attack{i}", label)]
-    rows = [[asked, share_up(before), share_up(after)] for asked, before, after in attacks]
+    rows = [[asked, share_up(blindly), share_up(most)] for asked, blindly, most in attacks]
+    for (asked, *shares), (_, before, most) in zip(attacks, rows, strict=True):
+        words = (f"before: {before}", f"after: {most}")
+        label = f"{asked}: {before} before, at most {most} after"
+        drawn += [blocks.paragraph(asked, "what"), blocks.bars(label, list(zip(words, shares, strict=True)))]
     listed = blocks.unfolded("success before and at most after", ("question", "blindly", "at most after"), rows)
     return blocks.section("ranking", "What an adversary can do", *drawn, listed, caption)
 
 
 def _numbers(values: Document, noise: Sequence[Document], report: Document) -> Block:
-    drawn = [Bar(one["name"], one["sd"], size(one["sd"])) for one in noise[:MOST_NUMBERS]]
-    what, title = (
-        "Standard deviation of the noise that each released number carries.",
-        "standard deviation of the noise",
-    )
+    bars = [(cleaned(one["name"], 50), one["sd"], size(one["sd"]), True) for one in noise[:MOST_NUMBERS]]
+    what = "Standard deviation of the noise that each released number carries."
     heads = ["number", "released", *(["noise, about ±", "sub-sampling alone, about ±"] if noise else [])]
     rows = [
         [name(key), size(value), *([size(noise[i]["sd"]), size(noise[i]["sd_of_worlds"])] if noise else [])]
@@ -263,12 +238,9 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
     if report.get("unit_scale"):
         told.append("On the unit scale of the declared ranges.")
     return blocks.section(
-        "shape",
-        "What was released, and its noise",
-        BarChart(what, title, drawn) if drawn else None,
-        blocks.unfolded("released numbers and their noise", heads, rows),
-        " ".join(told),
-    )
+        "shape", "What was released, and its noise", blocks.ranking(what, bars) if bars else None,
+        blocks.unfolded("released numbers and their noise", heads, rows), " ".join(told),
+    )  # fmt: skip
 
 
 def _budgets(entries: Sequence[Document], told: float) -> Block | None:
@@ -282,19 +254,15 @@ def _budgets(entries: Sequence[Document], told: float) -> Block | None:
         Axis("noise, root mean square", 0.9 * least, 1.1 * most, log=True), [Line("noise", kept)],
         posts=[(told, "this release")], height=280,
     )  # fmt: skip
+    heads = ("nats", "was this row used? at most", "noise, root mean square, about")
     rows = [
         [show_up(round_up(one["nats"], 6)), share_up(one["posterior_of_membership"]), size(one["sd"])]
         for one in entries
     ]
     return blocks.section(
-        "budgets",
-        "What accuracy costs",
-        chart,
-        blocks.unfolded(
-            "noise by budget", ("nats", "was this row used? at most", "noise, root mean square, about"), rows
-        ),
+        "budgets", "What accuracy costs", chart, blocks.unfolded("noise by budget", heads, rows),
         "The noise that other budgets would have taken on the same pool; they were not released.",
-    )
+    )  # fmt: skip
 
 
 def _audit(audit: Document) -> Block:
@@ -322,25 +290,21 @@ def _audit(audit: Document) -> Block:
         f"{size(audit['mi_half_width'])} nats in truth (an estimate)."
     )
     heads = ("row", "success at most", "blindly", "found for sure, at most")
-    return blocks.section(
-        "audit", "How exposed each row is", chart, blocks.unfolded("the most exposed rows", heads, rows),
-        told,
-    )  # fmt: skip
+    listed = blocks.unfolded("the most exposed rows", heads, rows)
+    return blocks.section("audit", "How exposed each row is", chart, listed, told)
 
 
 def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
     if held.get("audit"):
-        raw: object = markup(
-            "<strong>The exposure of single rows is computed from the whole pool and is not private:</strong> make the "
-            "page without --audit where it goes with the release."
-        )
-        return blocks.limits(raw, report["limits"])
+        exposed = "The exposure of single rows is computed from the whole pool and is not private:"
+        return blocks.limits("make the page without --audit where it goes with the release.", report["limits"],
+                             private=exposed)  # fmt: skip
     raw = "This page holds what was released"
     if noise:  # all of it a function of the plan
         known = ["the scale of its noise", "the spread of sub-sampling alone"]
         known += ["the noise that other budgets would have taken"] if noise.get("by_budget") else []
         raw += f", and of the pool {', '.join(known[:-1])} and {known[-1]}, which the promise admits"
-    return blocks.limits(f"{raw}.", report["limits"], private=False)
+    return blocks.limits(f"{raw}.", report["limits"])
 
 
 # ---- exposure
@@ -349,14 +313,10 @@ def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
 def exposure_page(held: Document, source: Source) -> Page:
     """Return the page of a window of epsilons: which are worth trying, how exposed the rows are, any use or not."""
     stops = sorted(held.get("trade") or [], key=lambda one: one["epsilon"])
-    if len(stops) > MOST_STOPS:
-        raise ValueError(f"trade: more than {MOST_STOPS} epsilons; write the result again")
-    sections: list[Block | None] = [_window(held, stops)]
-    moved = dict[str, Any]()
-    if stops:
-        trade, moved = _trade(held, stops)
-        sections.append(trade)
-    sections += [_rows(held), _useful(held, stops), _exposure_limits(held)]
+    sections = [
+        _window(held, stops), _trade(held, stops) if stops else None, _rows(held), _useful(held, stops),
+        _exposure_limits(held),
+    ]  # fmt: skip
     wishes = held["wishes"]
     origin = [
         ("Columns", names(held["columns"])),
@@ -372,7 +332,7 @@ def exposure_page(held: Document, source: Source) -> Page:
     )
     return page(
         "Which ε is worth trying for this model?", about, sections, source, origin=origin,
-        holds="The result holds the profile and what every ε costs.", numbers={"sliders": moved},
+        holds="The result holds the profile and what every ε costs.",
     )  # fmt: skip
 
 
@@ -391,7 +351,7 @@ def _window(held: Document, stops: Sequence[Document]) -> Block:
     return blocks.decision(held["verdict"], facts, good)
 
 
-def _trade(held: Document, stops: Sequence[Document]) -> tuple[Block, dict[str, Any]]:
+def _trade(held: Document, stops: Sequence[Document]) -> Block:
     epsilons, useful = [one["epsilon"] for one in stops], "accuracy" in stops[0]
     first = epsilons.index(held["epsilon"]) if held["epsilon"] in epsilons else 0
     keys = ["advantage_worst", "advantage_95", "advantage_median"] + ["accuracy"] * useful
@@ -408,7 +368,6 @@ def _trade(held: Document, stops: Sequence[Document]) -> tuple[Block, dict[str, 
         [Line(title, [(one["epsilon"], one[key]) for one in stops]) for key, title in zip(keys, titles, strict=False)],
         spans=spans, rules=rules, cursor=epsilons[first], moved="trade-cursor", height=340,
     )  # fmt: skip
-    said, shown = [_costs(one, held, useful=useful) for one in stops], [show_up(epsilon, 4) for epsilon in epsilons]
     heads = ["ε per row", *titles[:3], "rows above what counts as safe", *titles[3 : 3 + useful]]
     rows = [
         [
@@ -417,21 +376,13 @@ def _trade(held: Document, stops: Sequence[Document]) -> tuple[Block, dict[str, 
         ]
         for one in stops
     ]  # fmt: skip
-    block = blocks.section(
-        "curves",
-        "What every ε costs, and buys",
-        [blocks.slider("stop", "ε per row", first, len(stops) - 1, shown[first])],
-        blocks.paragraph(said[first], key="trade"),
-        chart,
+    return blocks.stops(
+        "What every ε costs, and buys", "ε per row", epsilons, first,
+        [_costs(one, held, useful=useful) for one in stops], chart,
         blocks.unfolded("what every ε costs", heads, rows),
-        (
-            "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
-            "1 certainty. It is right with probability (1 + advantage) / 2."
-        ),
-        kind=" across",
-    )
-    moves = {"trade-cursor": chart.cursors(epsilons)}
-    return block, {"stop": {"says": {"stop-shown": shown, "trade": said}, "moves": moves, "widths": {}}}
+        "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
+        "1 certainty. It is right with probability (1 + advantage) / 2.", digits=4,
+    )  # fmt: skip
 
 
 def _costs(one: Document, held: Document, *, useful: bool) -> str:
@@ -470,13 +421,11 @@ def _rows(held: Document) -> Block:
     ]
     heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
     return blocks.section(
-        "exposure",
-        f"How exposed the rows are at {at(epsilon, 4)}",
-        chart,
+        "exposure", f"How exposed the rows are at {at(epsilon, 4)}", chart,
         blocks.table(heads, listed, "Table of the most exposed rows", "worst", told) if listed else None,
         blocks.unfolded("own ε by share of the rows", ("rows", "own ε", "advantage"), rows),
         "A row that moves the model little is protected better than promised.",
-    )
+    )  # fmt: skip
 
 
 def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
@@ -511,4 +460,4 @@ def _exposure_limits(held: Document) -> Block:
     if held["rule"] == "plateau":
         said.append("The published rule says where a ratio is flat; it is no protection.")
     told = "the curves, the verdict and the rows listed tell about single rows. Do not publish it beside the model."
-    return blocks.limits(markup(blocks.NOT_PRIVATE, "This page is computed from raw data", told), said)
+    return blocks.limits(told, said, private=text.NOT_PRIVATE.format("This page is computed from raw data"))

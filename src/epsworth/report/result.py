@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,13 @@ from epsworth.report.releases import exposure_page, noise_page, pac_page
 from epsworth.report.shown import Shown, held
 from epsworth.space import LeakWarning
 from epsworth.study import WANTED, StudyResult, is_study_result
-from epsworth.utility.curves import FORMAT, Curves, Quantity
+from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
 Wanted = dict[str, Any]  # of curves, by the names of `recommend`'s parameters
-Fits = Callable[[Document], bool]
-Reader = Callable[[Document, Wanted, Source], Page]
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
 DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  # what a file of this kind holds
     "epsworth noise --json": ({"rows", "floor", "left_out", "advice"}, noise_page),
@@ -228,21 +227,25 @@ def report_file(
 # ---- kinds of files
 
 
+def _is_recommendation(document: Document) -> bool:
+    return isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict)
+
+
 def _curves_page(document: Document, asked: Wanted, source: Source) -> Page:
-    return _of_curves(Curves.from_dict(document), asked, source, document.get("population"), _surroundings(document))
-
-
-def _recommendation_page(document: Document, asked: Wanted, source: Source) -> Page:
-    """Ask the curves again what the file asked them."""
-    curves, made = document["curves"], document["recommendation"]
-    found = Curves.from_dict(curves)
-    try:
-        said = {name: made[name] for name in WANTED}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
-    if said["at_most_sure"] is not None:
-        said["max_epsilon"] = None  # follows from it
-    return _of_curves(found, _over(said, asked), source, curves.get("population"), _surroundings(document))
+    """Return the page of curves; those of a recommendation are asked again what they were asked."""
+    made = document["recommendation"] if _is_recommendation(document) else None
+    curves = document if made is None else document["curves"]
+    found, around = Curves.from_dict(curves), document.get("surroundings")
+    if made is not None:
+        try:
+            said = {name: made[name] for name in WANTED}
+        except KeyError as error:
+            raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
+        if said["at_most_sure"] is not None:
+            said["max_epsilon"] = None  # follows from it
+        asked = _over(said, asked)
+    surroundings = None if around is None else Surroundings.from_dict(around)
+    return _of_curves(found, asked, source, curves.get("population"), surroundings)
 
 
 def _study_page(document: Document, asked: Wanted, source: Source) -> Page:
@@ -254,24 +257,20 @@ def _of_study(result: StudyResult, asked: Wanted, source: Source, document: Docu
     return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.surroundings)
 
 
-def _alone(needed: set[str], page: Callable[[Document, Source], Page]) -> tuple[Fits, Reader]:
-    """Return how a document is told and shown of which nothing is asked."""
-
-    def shown(document: Document, asked: Wanted, source: Source) -> Page:
-        _nothing_asked(asked)
-        return page(document, source)
-
-    return (lambda document: needed <= document.keys()), shown
+def _holds(needed: set[str], document: Document) -> bool:
+    return needed <= document.keys()
 
 
-RESULTS: dict[str, tuple[Fits, Reader]] = {
+def _unasked(page: Callable[[Document, Source], Page], document: Document, asked: Wanted, source: Source) -> Page:
+    _nothing_asked(asked)
+    return page(document, source)
+
+
+RESULTS: dict[str, tuple[Callable[[Document], bool], Callable[[Document, Wanted, Source], Page]]] = {
     "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
     "epsworth run -o": (is_study_result, _study_page),
-    "epsworth recommend --json": (
-        lambda document: isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict),
-        _recommendation_page,
-    ),
-    **{name: _alone(*kind) for name, kind in DOCUMENTS.items()},
+    "epsworth recommend --json": (_is_recommendation, _curves_page),
+    **{name: (partial(_holds, needed), partial(_unasked, page)) for name, (needed, page) in DOCUMENTS.items()},
 }
 
 
@@ -285,7 +284,13 @@ def _of_curves(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
         found = recommend(curves, **_over(defaults, asked))
-    return curves_page(Shown.of(curves, found, _populations(curves, population)), source, surroundings)
+    people = None  # where the file holds none they are computed
+    if isinstance(population, Mapping):
+        try:
+            people = {of: read_as(Population, population[of]) for of in held(curves)}
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
+    return curves_page(Shown.of(curves, found, people), source, surroundings)
 
 
 def _over(said: Wanted, asked: Wanted) -> Wanted:
@@ -294,21 +299,6 @@ def _over(said: Wanted, asked: Wanted) -> Wanted:
     if given.keys() & set(LIMITS):
         said = {name: value for name, value in said.items() if name not in LIMITS}
     return {**said, **given}
-
-
-def _populations(curves: Curves, held_in_file: Any) -> dict[Quantity, Population] | None:
-    """Return the populations that a file holds for these curves; None where they must be computed."""
-    if not isinstance(held_in_file, Mapping):
-        return None
-    try:
-        return {of: read_as(Population, held_in_file[of]) for of in held(curves)}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-
-
-def _surroundings(document: Document) -> Surroundings | None:
-    found = document.get("surroundings")
-    return None if found is None else Surroundings.from_dict(found)
 
 
 def _source(content: bytes, command: str | None, heading: Heading | None) -> Source:
@@ -333,11 +323,7 @@ def _damaged() -> Iterator[None]:
     """Refuse what no page can be made of in a sentence, whichever part of it finds out."""
     try:
         yield
-    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration) as error:
+    except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration, ValueError) as error:
+        if isinstance(error, ValueError) and not str(error).startswith(FOREIGN):
+            raise
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None
-    except ValueError as error:
-        raise (
-            ValueError(f"result: damaged or incomplete ({in_words(error)})")
-            if str(error).startswith(FOREIGN)
-            else error
-        ) from None

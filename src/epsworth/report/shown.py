@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
 from epsworth.report.escaping import cleaned
-from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, mechanism_name, observed, share_up, unit, units
+from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, mechanism_name, observed, share_up, units
 from epsworth.rounding import show_up
 from epsworth.utility.choice import Limits
 from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
@@ -32,13 +32,7 @@ WORST = 5  # records that are listed, by mechanism and epsilon
 
 @dataclass(frozen=True)
 class View:
-    """One quantity, over the average, the worst record, or one record.
-
-    Attributes
-    ----------
-    bounds : Interval of ndarray, shape ``(mechanisms, epsilons)``
-        Of the epsilons shown.
-    """
+    """One quantity, over the average, the worst record, or one record; bounds by mechanism and epsilon shown."""
 
     of: Quantity
     on: str | int
@@ -46,20 +40,18 @@ class View:
     records: int
 
     @property
-    def where(self) -> str:
-        """Over what, as it stands within a sentence."""
-        if not isinstance(self.on, str):
-            return f"for record {self.on}"
-        if self.records == 1:
-            return "for the one record"
-        return f"{'on average over' if self.on == 'average' else 'even for the worst of'} these {self.records} records"
-
-    @property
     def title(self) -> str:
         """A few words."""
-        if not isinstance(self.on, str) or self.records == 1:
-            return f"record {self.on}" if not isinstance(self.on, str) else "the one record"
-        return "average" if self.on == "average" else "worst record"
+        if not isinstance(self.on, str):
+            return f"record {self.on}"
+        return "the one record" if self.records == 1 else "average" if self.on == "average" else "worst record"
+
+    @property
+    def where(self) -> str:
+        """Over what, as it stands within a sentence."""
+        if self.records == 1 or not isinstance(self.on, str):
+            return f"for {self.title}"
+        return f"{'on average over' if self.on == 'average' else 'even for the worst of'} these {self.records} records"
 
     @property
     def limited(self) -> bool:
@@ -69,17 +61,7 @@ class View:
 
 @dataclass(frozen=True)
 class Shown:
-    """Curves and a choice, as a page shows them.
-
-    Attributes
-    ----------
-    found : Recommendation
-        What was asked for and chosen.
-    populations : mapping from quantities to Population
-        Of the epsilons shown; empty where nothing can be said.
-    at : ndarray
-        The epsilons shown, by number.
-    """
+    """Curves and a choice, as a page shows them: at some of the epsilons, by number; populations may be none."""
 
     curves: Curves
     found: Recommendation
@@ -104,15 +86,12 @@ class Shown:
             at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
         at = np.unique(at)
         if len(curves.labels) < FEWEST_ROWS:
-            populations = {}
-        elif populations is None:
-            populations = {of: curves.population(of, at=at.tolist()) for of in held(curves)}
-        else:
-            populations = {
-                of: Population(one.lower[:, at], one.upper[:, at], one.confidence, one.records, one.spent)
-                for of, one in populations.items()
-            }
-        return cls(curves, found, populations, at)
+            return cls(curves, found, {}, at)
+        if populations is None:
+            return cls(curves, found, {of: curves.population(of, at=at.tolist()) for of in held(curves)}, at)
+        people = populations.items()
+        shown = {of: replace(one, lower=one.lower[:, at], upper=one.upper[:, at]) for of, one in people}
+        return cls(curves, found, shown, at)
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -231,14 +210,6 @@ class Shown:
         inside = self.admitted & (self.totals <= total)
         best = np.where(inside, self.totals, -1.0).argmax(axis=1).tolist()
         return [e if inside[m, e] else None for m, e in enumerate(best)]
-
-    def lower(self, view: View, m: int, e: int) -> int:
-        """Return what is guaranteed at a point, in units."""
-        return unit(view.bounds.lower[m, e], self.digits, upwards=False)
-
-    def upper(self, view: View, m: int, e: int) -> int:
-        """Return what is possible at a point, in units."""
-        return unit(view.bounds.upper[m, e], self.digits, upwards=True)
 
     @cached_property
     def unfinished(self) -> bool:

@@ -107,24 +107,12 @@ def _percent(value: float, rounding: str) -> str:
 
 
 def size(value: float) -> str:
-    """Print what is no promise, to four digits.
-
-    Examples
-    --------
-    >>> size(2.34581), size(12345.6)
-    ('2.346', '1.235e+04')
-    """
+    """Print what is no promise, to four digits."""
     return f"{value:.4g}"
 
 
 def count(value: int) -> str:
-    """Print a whole number.
-
-    Examples
-    --------
-    >>> count(12345)
-    '12,345'
-    """
+    """Print a whole number."""
     return f"{operator.index(value):,}"
 
 
@@ -288,6 +276,7 @@ ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as
 COPY = "Whoever holds the policy holds a copy of the classifier, or most of it"
 CELL = "A certificate speaks of the average over a cell, not of a point in it."
 SERVER = "The server sees every report: the ε limits what it says of the record, whoever reads it."
+NOT_PRIVATE = "{} and is not private itself:"
 HARMLESS = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
 BLINDLY = (
     "The chance of being right, not a belief: by always naming the likelier answer it is at least as high without "
@@ -296,13 +285,7 @@ BLINDLY = (
 
 
 def filled(text: str, words: Mapping[str, str]) -> str:
-    """Fill in names in braces; what is filled in is not looked at again.
-
-    Examples
-    --------
-    >>> filled("{a} and {b}", {"a": "{b}", "b": "c"})
-    '{b} and c'
-    """
+    """Fill in names in braces; what is filled in is not looked at again."""
     return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], text)
 
 
@@ -378,13 +361,7 @@ TERMS = {  # by term: how a page uses it, and what it means
 
 
 def terms_in(content: str) -> dict[str, str]:
-    """Return what the words of a page's HTML mean.
-
-    Examples
-    --------
-    >>> list(terms_in("<p>A record.</p>")), terms_in("<p>A word.</p>")
-    (['record'], {})
-    """
+    """Return what the words of a page's HTML mean."""
     text = html.unescape(re.sub(r"<[^>]*>", " ", content))
     return {term: meaning for term, (pattern, meaning) in TERMS.items() if re.search(pattern, text)}
 
