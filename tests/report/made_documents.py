@@ -132,7 +132,7 @@ def tokens(text):
 def hostile(entries):
     """Return a document whose texts all hold markup, but those that say what it is."""
     if isinstance(entries, dict):
-        kept = ("rule", "region", "format", "mode", "mechanism", "guarantee", "soundness")
+        kept = ("objective", "rule", "region", "format", "mode", "mechanism", "guarantee", "soundness")
         named = ("release", "left_out")  # whose keys are names
         return {
             k: v if k in kept else {hostile(n): hostile(w) for n, w in v.items()} if k in named else hostile(v)

@@ -64,6 +64,23 @@ def test_every_number_is_the_rankings_on_the_safe_side():
     assert float(read.ids["fact-epsilon"]) >= take["epsilon"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "title"),
+    [
+        ("tpr@0.01", "attacker&#39;s true positive rate at false positive rate 0.01"),
+        ("zcdp", "zCDP rho"),
+    ],
+)
+@pytest.mark.slow
+def test_other_objectives_are_what_rows_cost(asked, title):
+    ranked = cheapest(2, confidence=0.9, delta=0, lattice=1, objective=asked)
+    page = report_document(ranked.to_dict())
+    assert title in page.html
+    for row, own in zip(rows_of(page, "every noise"), ranked, strict=True):
+        assert own.cost <= number(row[1]) <= own.cost * (1 + 1e-5)
+    assert float(Read(page.html).ids[f"fact-{asked.partition('@')[0]}"]) >= ranked.taken.cost
+
+
 @pytest.mark.slow
 def test_a_single_release_has_its_floor():
     ranked = cheapest(5, confidence=0.95, delta=1e-6)

@@ -10,6 +10,7 @@ from typing import Any
 
 from epsworth.exposure.usefulness import useless
 from epsworth.noise.advice import advice, taken
+from epsworth.noise.objective import EPSILON, Objective
 from epsworth.pac.conversion import posterior
 from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
@@ -41,10 +42,12 @@ def noise_page(held: Document, source: Source) -> Page:
     """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
     rows, left = held["rows"], {noise_name(one): why for one, why in held["left_out"].items()}
     ranked: list[Any] = [SimpleNamespace(**{**row, "name": noise_name(row["name"])}) for row in rows]
-    best = taken(ranked)
-    sections = [_advised(advice(ranked, held["floor"], left), best), _ranking(held["floor"], rows)]
+    best, objective = taken(ranked), Objective.of(held["objective"])
+    said = advice(ranked, held["floor"], left, objective)
+    sections = [_advised(said, best, objective), _ranking(held["floor"], rows, objective)]
     if best is not None:
         sections += [_shape(held["shape"], best)] if held.get("shape") else []
+    if best is not None and best.epsilon is not None:
         seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
         sections.append(blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen}))
     asked = held.get("question") or {}
@@ -68,23 +71,25 @@ def _asked(asked: Document) -> object:
     )  # fmt: skip
 
 
-def _advised(said: str, best: Any) -> Block:
+def _named(objective: Objective) -> str:
+    return "ε" if objective == EPSILON else str(objective)
+
+
+def _advised(said: str, best: Any, objective: Objective) -> Block:
     if best is None:
         return blocks.decision(said, (), good=False)
     facts = (
-        (show_up(best.epsilon), "ε, for the whole data set and all releases", "epsilon"),
+        (show_up(best.cost), f"{_named(objective)}, for the whole data set and all releases", objective.name),
         (share_down(best.confidence), "probability that a release is within", "confidence"),
         (size(best.rmse), "root mean squared error of a release", "rmse"),
     )
     return blocks.decision(said, facts, good=True)
 
 
-def _ranking(floor: float, rows: Sequence[Document]) -> Block:
-    shown = rows[:MOST_NOISES]
-    bars = [
-        (cleaned(noise_name(row["name"]), 80), row["epsilon"], show_up(row["epsilon"]), row["sound"]) for row in shown
-    ]
-    title = "The ε for all releases together that each noise costs for the same accuracy, the cheapest first."
+def _ranking(floor: float, rows: Sequence[Document], objective: Objective) -> Block:
+    shown, what = rows[:MOST_NOISES], _named(objective)
+    bars = [(cleaned(noise_name(row["name"]), 80), row["cost"], show_up(row["cost"]), row["sound"]) for row in shown]
+    title = f"The {what} for all releases together that each noise costs for the same accuracy, the cheapest first."
     title += f" Dashed: nothing below {show_down(floor)}." if floor > 0 else ""
     told = ["Shorter is better: the same accuracy for less privacy."]
     if floor > 0:
@@ -96,7 +101,7 @@ def _ranking(floor: float, rows: Sequence[Document]) -> Block:
         told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
     if len(rows) > MOST_NOISES:
         told.append(f"{len(rows) - MOST_NOISES} more stand in the result.")
-    heads = ("noise", "ε", "within, at least", "rms error", "above the floor", "pairs compared", "remark")
+    heads = ("noise", what, "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     return blocks.section(
         "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor) if bars else None,
         blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]), " ".join(told),
@@ -104,10 +109,10 @@ def _ranking(floor: float, rows: Sequence[Document]) -> Block:
 
 
 def _noise(row: Document, floor: float) -> list[object]:
-    above = f"{show_up(100 * (row['epsilon'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
+    above = f"{show_up(100 * (row['cost'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
     exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
     return [
-        name(noise_name(row["name"])), show_up(row["epsilon"]), share_down(row["confidence"]), size(row["rmse"]), above,
+        name(noise_name(row["name"])), show_up(row["cost"]), share_down(row["confidence"]), size(row["rmse"]), above,
         count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
     ]  # fmt: skip
 
@@ -130,12 +135,13 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
         "Whoever holds the data sees every record as it is: the noise protects what leaves, not what is stored.",
         "The promise rests on the sensitivity: if one record can move an answer further, the ε is too small.",
     ]
-    if best is not None:
+    if best is not None and best.epsilon is not None:
         counted = f"all {best.releases:,} releases together" if best.releases > 1 else "one release"
         said.append(f"The ε is for {counted}; whatever else is released of the same data adds to it.")
         if best.delta > 0:
             delta = f"δ{text.SPACE}={text.SPACE}{show_up(best.delta)}"
             said.append(f"With probability {delta} a release may show more than its ε says.")
+    if best is not None:
         said.append(
             "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
             "draws from the operating system's randomness."

@@ -32,7 +32,7 @@ from epsworth.utility.tailored import Tailored
 Wanted = dict[str, Any]  # of curves, by the names of `recommend`'s parameters
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
 DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  # what a file of this kind holds
-    "epsworth noise --json": ({"rows", "floor", "left_out", "advice"}, noise_page),
+    "epsworth noise --json": ({"objective", "rows", "floor", "left_out", "advice"}, noise_page),
     "epsworth privatize --json": ({"release", "report"}, pac_page),
     "epsworth profile --json": ({"verdict", "wishes", "profile", "most_exposed"}, exposure_page),
     "epsworth learn plan --json": ({"epsilon", "users", "margin", "power", "mechanism"}, plan_page),
