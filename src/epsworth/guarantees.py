@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -462,6 +462,11 @@ def shuffled(
     if isinstance(local, (Approximate, Probabilistic, Central)):
         raise TypeError(
             f"local must be a Pure promise or its epsilon, got {type(local).__name__}; no bound is known for others"
+        )
+    if isinstance(local, Iterable) and not isinstance(local, str):
+        raise ValueError(
+            "local must be positive and finite, one for all reports: make a batch of each; where krr of the same "
+            "symbols, or hadamard of two classes, has several in one batch, its largest one stands for all"
         )
     epsilon = positive("local", local.epsilon if isinstance(local, Pure) else local)
     honest = _honest(users, delta, mechanism, symbols, fakes)

@@ -194,6 +194,68 @@ def forwarded_as_they_arrived(original):
     return lambda words, count: np.arange(count)
 
 
+COLLECTOR = "tests/shuffling/test_collector.py"
+ROLL = "a batch of registered ids has one report of each, about its own row, and nothing of an id"
+
+
+class Forgetful(set):
+    def __contains__(self, one):
+        return False
+
+
+@mutant(
+    "epsworth.learner.shuffler._Collector.__init__",
+    claim=ROLL,
+    test=f"{COLLECTOR}::test_what_is_hostile_is_dropped_and_counted_and_stops_nobody",
+)
+def second_reports_forwarded(original):
+    def forgetful(self, *given):
+        original(self, *given)
+        self.sent = Forgetful()
+
+    return forgetful
+
+
+@mutant(
+    "epsworth.learner.shuffler._Collector._take",
+    claim=ROLL,
+    test=f"{COLLECTOR}::test_what_is_hostile_is_dropped_and_counted_and_stops_nobody",
+)
+def reports_about_other_rows_forwarded(original):
+    def whatever_row(self, user, report, message):
+        own = self.roll.get(user)
+        original(self, user, report, message if own is None or message is None else 2 * own + message % 2)
+
+    return whatever_row
+
+
+@mutant(
+    "epsworth.learner.shuffler._Collector._take",
+    claim=ROLL,
+    test=f"{COLLECTOR}::test_a_batch_holds_the_reports_and_nothing_of_ids",
+)
+def ids_forwarded_behind_reports(original):
+    def beside(self, user, report, message):
+        original(self, user, report, message)
+        if self.reports and self.reports[-1] == report:
+            self.reports[-1] = report[:-4] + user.encode()[-4:]
+
+    return beside
+
+
+@mutant(
+    "epsworth.learner.shuffler._Collector.batch",
+    claim="where ids tell rows, a batch is forwarded only if its smallest row is full",
+    test=f"{COLLECTOR}::test_the_smallest_row_decides_whether_a_batch_is_full",
+)
+def all_rows_counted_together(original):
+    def together(self, least):
+        found = original(self, least)
+        return found._replace(forwarded=found.reports >= least)
+
+    return together
+
+
 @mutant("epsworth.learner.shuffler.shuffle_files", claim=BATCH, test=f"{SHUFFLER}::test_a_small_batch_is_held_back")
 def small_batches_forwarded(original):
     return lambda *given, at_least: original(*given, at_least=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from randomisers import hadamard, krr, merged_divergence, oue, some, ternary, worst_divergences
+from randomisers import hadamard, krr, merged_divergence, oue, some, ternary, with_report, worst_divergences
 
+import epsworth as ew
 from epsworth.shuffling.binomials import below, fair_excess
 from epsworth.shuffling.blankets import Pair, delta_of_pair, epsilon_of, local_epsilon_of, pairs_of
 from epsworth.shuffling.clones import delta_of_any, epsilon_of_any, holding_end, local_epsilon_of_any
@@ -108,6 +110,38 @@ def test_no_data_set_of_a_few_users_tells_more_than_is_said(name):
                 assert delta_of(users, local, epsilon, mechanism, symbols) >= exact * ROUNDED, (local, users, epsilon)
                 seen += exact > 1e-6
     assert seen > 20
+
+
+@pytest.mark.cases("all")
+@pytest.mark.parametrize("name", ["krr-2", "krr-3", "krr-4", "hadamard-2"])
+def test_the_largest_of_several_epsilons_stands_for_all(name):
+    """Every data set, pair and mixture of three epsilons among four users; others may have less than the target."""
+    make, mechanism, symbols, _ = SMALL[name]
+    seen = 0
+    for locals_ in ((0.2, 0.7, 1.0), (0.5, 1.0, 3.0)):
+        laws, most = [make(local) for local in locals_], max(locals_)
+        senders = [row for law in laws for row in law]
+        epsilons = [share * most for share in (0.0, 0.1, 0.3, 0.5)]
+        bounds = [delta_of(3, most, epsilon, mechanism, symbols) for epsilon in epsilons]
+        for others in itertools.combinations_with_replacement(range(len(senders)), 2):
+            counts = {(0,) * laws[0].shape[1]: 1.0}
+            for one in others:
+                counts = with_report(counts, senders[one])
+            for law in laws:
+                told = [with_report(counts, row) for row in law]
+                keys = sorted(set().union(*told))
+                table = np.array([[one.get(key, 0.0) for key in keys] for one in told])
+                for epsilon, bound in zip(epsilons, bounds, strict=True):
+                    exact = np.maximum(table[:, None] - math.exp(epsilon) * table[None, :], 0.0).sum(axis=2).max()
+                    assert bound >= exact * ROUNDED
+                    seen += exact > 1e-6
+    assert seen > 200
+
+
+def test_several_epsilons_are_refused_with_what_stands_for_them():
+    for several in ([1.0, 2.0], (0.5, 1), np.array([1.0, 2.0])):
+        with pytest.raises(ValueError, match=r"one for all reports: make a batch of each; .* its largest one"):
+            ew.shuffled(several, users=100, delta=1e-3)
 
 
 def test_no_random_randomiser_tells_more_than_the_bound_for_all():

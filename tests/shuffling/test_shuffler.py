@@ -31,7 +31,7 @@ def reports_of(path):
 def test_a_batch_holds_the_reports_in_another_order_and_nothing_else(tmp_path):
     one, two = arrived(tmp_path, "one.ldp", "two.jsonl", each=100)
     batch = tmp_path / "batch.ldp"
-    assert shuffle_files(CONFIG, [one, two], batch, at_least=200) == (200, True)
+    assert shuffle_files(CONFIG, [one, two], batch, at_least=200) == (200, True, None, None)
     found = reports_of(batch)
     assert len(found) == 200
     assert Counter(found[:]) >= Counter(reports_of(one))
@@ -64,7 +64,7 @@ def test_words_that_are_alike_are_drawn_again():
 
 def test_a_small_batch_is_held_back(tmp_path):
     paths = arrived(tmp_path, "one.ldp")
-    assert shuffle_files(CONFIG, paths, tmp_path / "batch.ldp", at_least=21) == (20, False)
+    assert shuffle_files(CONFIG, paths, tmp_path / "batch.ldp", at_least=21) == (20, False, None, None)
     assert not (tmp_path / "batch.ldp").exists()
 
 
@@ -101,9 +101,10 @@ def test_the_shell_forwards_and_says_what_the_batch_keeps(cli, tmp_path, monkeyp
     words = "learn shuffle c.json one.ldp -o batch.ldp --at-least 1000 --delta 1e-6"
     code, out, _ = cli(*words.split())
     assert code == 0
-    forwarded, central, _ = out.splitlines()
+    forwarded, central, _, breaks = out.splitlines()
     assert forwarded.startswith("1,000 reports forwarded in random order, fingerprint ")
     assert "only a shuffled batch of 1,000 honest reports of epsilon 1 each" in central
+    assert breaks.startswith("It does not hold if the shuffler and who gets the batch work together")
     code, out, _ = cli(*words.replace("batch.ldp", "more.ldp").replace("1000", "1001").split())
     assert (code, out) == (1, "Held back: 1,000 reports arrived, and 1,001 were planned with; wait for more.\n")
     code, _, err = cli(*words.replace("batch.ldp", "more.ldp").split(), "--fakes", 999)

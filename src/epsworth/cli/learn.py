@@ -144,6 +144,10 @@ def aggregate(
     settings: Config,
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, or states of other aggregations.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
+    shuffled: Annotated[
+        bool,
+        typer.Option("--shuffled", help="The files are batches of learn shuffle, as rows by hash need."),
+    ] = False,
     jobs: options.Jobs = None,
 ) -> None:
     """Add up reports and states, in bounded memory.
@@ -157,7 +161,7 @@ def aggregate(
     check_writable(out)
     made = load_asked(settings)
     with options.progress_bar("adding up") as progress:
-        found = aggregate_files(made, sources, n_jobs=jobs, progress=progress)
+        found = aggregate_files(made, sources, shuffled=shuffled, n_jobs=jobs, progress=progress)
     found.save(out)
     print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
 

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 NO_DELTA = "--delta is missing: shuffling amplifies no pure guarantee; name one well below one over the reports"
 
+BREAKS = (
+    "It does not hold if the shuffler and who gets the batch work together, if an id, time, address or version stands "
+    "beside a report, if somebody has a report in another batch, or if more than {fakes:,} of the reports are fakes."
+)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -90,7 +95,20 @@ def shuffle_reports(
     settings: Annotated[Path, typer.Argument(metavar="CONFIG", help="Configuration (.json), or a table's round.")],
     sources: Annotated[list[Path], typer.Argument(help="Files of reports, as they arrived.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the batch (.ldp), in random order.")],
-    at_least: Annotated[int, typer.Option(help="Hold back a batch of fewer reports than were planned with.")],
+    at_least: Annotated[
+        int,
+        typer.Option(
+            help="Hold back a batch of fewer reports than were planned with; with rows by hash: of the smallest row."
+        ),
+    ],
+    registered: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ids of this batch's users, one a line, which rows by hash need; then the files are JSON lines of id "
+            "and report, and what is of nobody's, of one twice, about another row or damaged is dropped."
+        ),
+    ] = None,
+    seed: Annotated[str | None, typer.Option(help="With rows by hash: the public seed.")] = None,
     delta: Annotated[float | None, typer.Option(help="Say what the batch keeps at this delta.")] = None,
     fakes: Annotated[int, typer.Option(help="With --delta: so many of the reports may be fakes.")] = 0,
 ) -> None:
@@ -99,16 +117,30 @@ def shuffle_reports(
     Only full batches are forwarded.
     Whoever runs it sees every report with its sender, and must be another party than who gets the batch.
     """
+    from epsworth.files import reading
     from epsworth.learner import shuffle_files
     from epsworth.learner.asked import load_asked
 
     made = load_asked(settings)
-    if delta is not None:
-        made.shuffled(users=at_least, delta=delta, fakes=fakes)  # refused before anything is written
-    found = shuffle_files(made, sources, out, at_least=at_least)
+    hashed = made.rows == "hash"
+    if delta is not None:  # refused before anything is written
+        made.shuffled(users=at_least, delta=delta, fakes=fakes, smallest_row=at_least if hashed else None)
+    ids = None
+    if registered is not None:
+        with reading(registered, "registered ids") as content:
+            ids = content.decode().splitlines()
+    found = shuffle_files(made, sources, out, at_least=at_least, registered=ids, seed=seed)
+    if found.refused:
+        print("Dropped: " + ", ".join(f"{count:,} {why}" for why, count in sorted(found.refused.items())) + ".")
     if not found.forwarded:
-        print(f"Held back: {found.reports:,} reports arrived, and {at_least:,} were planned with; wait for more.")
+        arrived = f"{found.reports:,} reports arrived"
+        if found.smallest_row is not None:
+            arrived = f"{arrived}, {found.smallest_row:,} of them about the smallest row"
+        print(f"Held back: {arrived}, and {at_least:,} were planned with; wait for more.")
         raise typer.Exit(1)
     print(f"{found.reports:,} reports forwarded in random order, fingerprint {made.fingerprint()[:12]}.")
     if delta is not None:
-        print_central(made.shuffled(users=found.reports, delta=delta, fakes=fakes))
+        if hashed:
+            print(f"Ids tell rows: the {found.smallest_row:,} reports of the smallest row hide each other alone.")
+        print_central(made.shuffled(users=found.reports, delta=delta, fakes=fakes, smallest_row=found.smallest_row))
+        print(BREAKS.format(fakes=fakes))

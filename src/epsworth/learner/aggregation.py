@@ -87,7 +87,9 @@ class Aggregator:
         """Say how many reports of what."""
         return f"{self.users:,} reports of {self.config.mechanism}, {self.config.guarantee} each"
 
-    def add(self, reports: Reports, *, users: Iterable[str] | None = None, seed: Seed | None = None) -> int:
+    def add(
+        self, reports: Reports, *, users: Iterable[str] | None = None, seed: Seed | None = None, shuffled: bool = False
+    ) -> int:
         """Add reports that lie end to end, or an iterable of them; return how many.
 
         Parameters
@@ -97,6 +99,8 @@ class Aggregator:
             With ``rows="hash"``, and only then: the registered ids of the reports' users, in their order.
         seed : str or bytes, optional
             The public seed, likewise.
+        shuffled : bool
+            They are a batch of a trusted shuffler, which checked rows and ids, and dropped these: `shuffle_files`.
 
         Raises
         ------
@@ -104,7 +108,7 @@ class Aggregator:
             For a damaged or foreign report, one about another row than its user's, and a user who reported before:
             then none of this call is added.
         """
-        asked = self._called(users, seed)
+        asked = self._called(users, seed, shuffled)
         marks = [] if asked is None else asked.marks()
         if asked is not None:
             self._roll.check(asked.seed, marks)
@@ -137,13 +141,18 @@ class Aggregator:
                 self._roll.add(asked.seed, marks)
         return int(found.users.sum())
 
-    def _called(self, users: Iterable[str] | None, seed: Seed | None) -> Called | None:
+    def _called(self, users: Iterable[str] | None, seed: Seed | None, shuffled: bool) -> Called | None:
         """Return whom a call names, None where reports carry no name."""
-        if self.config.rows != "hash" and users is None and seed is None:
+        if shuffled and self._roll.marks:
+            raise ValueError("these sums know their users' ids, and a shuffled batch holds none; aggregate it apart")
+        if (shuffled or self.config.rows != "hash") and users is None and seed is None:
             return None
+        if shuffled:
+            raise ValueError("a shuffled batch holds no ids: leave out users and seed")
         if self.config.rows == "hash" and self.users and not self._roll.marks:
             raise ValueError(
-                "these sums know no ids: they were simulated, or are a model's; add reports to a new aggregator"
+                "these sums know no ids: they were simulated or shuffled, or are a model's; add reports to a new "
+                "aggregator"
             )
         return called(self.config, users, seed)
 
@@ -166,7 +175,7 @@ class Aggregator:
             )
         if self.users and other.users and bool(self._roll.marks) != bool(other._roll.marks):
             raise ValueError(
-                "one of the sums knows no ids: it was simulated, or is a model's; merge sums of reports alone"
+                "one of the sums knows no ids: it was simulated or shuffled, or is a model's; merge those that do"
             )
         kernel = self.config.kernel
         found = Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))

@@ -96,18 +96,58 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
         raise ValueError(
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
-    ids, key = list(map(_of_user, itertools.count(), _listed(users))), _of_text(seed)
+    ids, key = _registered(users), _of_text(seed)
+    if isinstance(config, Round):
+        _refuse_other_rounds(config, ids, key)
+    return Called(_rows(config, kernel, ids, key), ids, key, config.session)
+
+
+def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str, int | None]:
+    """Return who may report, and about which row: those registered, of a round only those who answer it.
+
+    The row is None where clients draw theirs.
+
+    Examples
+    --------
+    >>> from epsworth.learner import LatticeConfig
+    >>> roll_of(LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash"), ["ann", "bob"], "a public seed")
+    {'ann': 1, 'bob': 2}
+    """
+    kernel = config.kernel
+    if config.rows != "hash" or not isinstance(kernel, (Rowed, Question)):
+        if seed is not None:
+            raise ValueError("seed belongs to rows='hash'; this configuration's clients draw their rows: leave it out")
+        return dict.fromkeys(one.decode() for one in _registered(users))
+    if seed is None:
+        raise ValueError("seed is missing: with rows='hash' the public seed and an id say which row is reported")
+    ids, key = _registered(users), _of_text(seed)
+    if isinstance(config, Round):
+        rounds = _rounds(config.config, ids, key)
+        ids = [one for one, purpose in zip(ids, rounds, strict=True) if purpose == config.purpose]
+    return {one.decode(): row for one, row in zip(ids, _rows(config, kernel, ids, key).tolist(), strict=True)}
+
+
+def _registered(users: Iterable[str]) -> list[bytes]:
+    """Return ids; refuse what is none, and an id that stands twice."""
+    ids = list(map(_of_user, itertools.count(), _listed(users)))
     if len(set(ids)) < len(ids):
         first = {one: number for number, one in reversed(list(enumerate(ids)))}
         again = next(number for number, one in enumerate(ids) if first[one] < number)
         raise ValueError(f"users: number {again} is the same as number {first[ids[again]]}; one report per user")
+    return ids
+
+
+def _rows(config: Asked, kernel: Rowed | Question, ids: Sequence[bytes], key: bytes) -> Ints:
+    """Return the row of each id."""
     purpose = "row"
     if isinstance(config, Step):
-        purpose = f"row of {config.mechanism}" if not isinstance(config, Round) else f"row of {config.purpose}"
-    if isinstance(config, Round):
-        _refuse_other_rounds(config, ids, key)
-    rows = kernel.rows_at(numbers_by_hash(kernel.named, ids, key, config.session, purpose))
-    return Called(rows, ids, key, config.session)
+        purpose = f"row of {config.purpose if isinstance(config, Round) else config.mechanism}"
+    return kernel.rows_at(numbers_by_hash(kernel.named, ids, key, config.session, purpose))
+
+
+def row_count(kernel: Rowed | Question) -> int:
+    """Return how many rows a report may be about."""
+    return len(kernel.weights) if isinstance(kernel, Question) else kernel.named
 
 
 def assigned_rounds(config: TableConfig, users: Iterable[str], seed: Seed) -> list[Purpose]:
@@ -167,7 +207,7 @@ def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:
     if rows is None:
         raise ValueError("rows are missing: with rows='hash' give assigned_rows(config, users, seed), one per report")
     found = np.asarray(rows)
-    below = len(kernel.weights) if isinstance(kernel, Question) else kernel.named
+    below = row_count(kernel)
     if found.ndim != 1 or found.dtype.kind not in "iu" or not ((found >= 0) & (found < below)).all():
         raise ValueError(
             f"rows must be whole numbers from 0 to {below - 1}, one per report, got {short(rows)}; give what "
@@ -304,5 +344,6 @@ def refuse_files(config: Asked) -> None:
     if config.rows == "hash":
         raise ValueError(
             "files of reports hold no ids, which rows='hash' needs; send what Client.reports(X, y, rows=rows) returns, "
-            "add it with Aggregator.add(reports, users=ids, seed=seed), and save that state"
+            "add it with Aggregator.add(reports, users=ids, seed=seed), and save that state; or let a shuffler check "
+            "ids and rows (shuffle_files), and aggregate its batches as shuffled=True"
         )

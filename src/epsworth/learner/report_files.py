@@ -93,6 +93,7 @@ def aggregate_files(
     config: Asked,
     sources: Sequence[str | Path],
     *,
+    shuffled: bool = False,
     n_jobs: int | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Aggregator:
@@ -106,6 +107,9 @@ def aggregate_files(
         What clients and server agree on.
     sources : paths
         ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
+    shuffled : bool
+        The files of reports are batches of a trusted shuffler (`shuffle_files`): with ``rows="hash"``, and only then,
+        it must be told that rows and ids were checked, since the files hold none.
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
@@ -138,7 +142,7 @@ def aggregate_files(
     check_sources(paths)
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
-    for number, found in enumerate(in_order(partial(_aggregate, config), parts, n_jobs=n_jobs), 1):
+    for number, found in enumerate(in_order(partial(_aggregate, config, shuffled), parts, n_jobs=n_jobs), 1):
         total = total.merge(found)
         progress(number / len(parts))
     return total
@@ -167,21 +171,22 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
         yield Part(path, start, min(size, start + max(step, unit)))
 
 
-def _aggregate(config: Asked, part: Part) -> Aggregator:
+def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     if _is_state(part.path):
         held = Aggregator.load(part.path)
         try:
             return Aggregator(config).merge(held)
         except ValueError as error:
             raise ValueError(f"{part.path}: {error}") from None
-    refuse_files(config)
+    if not shuffled:
+        refuse_files(config)
     found = Aggregator(config)
     with part.path.open("rb") as stream:
         try:
             for reports in (
                 _packed_of_lines(stream) if is_lines(part.path) else _packed(stream, part, config.report_size)
             ):
-                found.add(reports)
+                found.add(reports, shuffled=shuffled)
         except ValueError as error:
             after = f", after {part.start // config.report_size + found.users:,} good ones"
             raise ValueError(f"{part.path}: {error}{after}") from None

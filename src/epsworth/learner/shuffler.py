@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from epsworth.files import check_writable, replacing
-from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.aggregation import BATCH, Aggregator
 from epsworth.learner.asked import Asked
-from epsworth.learner.assignment import refuse_files
-from epsworth.learner.report_files import PACKED, check_sources, report_blocks
+from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
+from epsworth.learner.client import unpack
+from epsworth.learner.report_files import PACKED, check_sources, is_lines, report_blocks
+from epsworth.learner.rows import Rowed
+from epsworth.learner.tables.kernels import Question
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
 
 
 class Batch(NamedTuple):
-    """What became of a batch: how many reports arrived, and whether they were forwarded.
+    """What became of a batch: how many reports are good, and whether they were forwarded.
+
+    Attributes
+    ----------
+    reports : int
+        Those that passed every check.
+    forwarded : bool
+    smallest_row : int, optional
+        With ``rows="hash"``: how many of them are about the row that has the fewest.  Only these hide each other.
+    refused : dict, optional
+        How many were dropped, by reason; None without ids, where one bad report refuses all.
 
     Examples
     --------
@@ -29,25 +44,43 @@ class Batch(NamedTuple):
 
     reports: int
     forwarded: bool
+    smallest_row: int | None = None
+    refused: dict[str, int] | None = None
 
 
-def shuffle_files(config: Asked, sources: Sequence[str | Path], destination: str | Path, *, at_least: int) -> Batch:
-    """Forward reports as a trusted shuffler does: checked, in an order that tells nothing, in full batches alone.
+def shuffle_files(
+    config: Asked,
+    sources: Sequence[str | Path],
+    destination: str | Path,
+    *,
+    at_least: int,
+    registered: Iterable[str] | None = None,
+    seed: Seed | None = None,
+) -> Batch:
+    r"""Forward reports as a trusted shuffler does: checked, in an order that tells nothing, in full batches alone.
 
     Claim: the file written is a uniformly random permutation of the reports, by the operating system's randomness; it
-    holds nothing of names, files or arrival, and is written only where ``at_least`` reports arrived.  That no user
-    sends two reports is for the shuffler's door to see to.
+    holds nothing of names, ids, files or arrival, and is written only where ``at_least`` reports hide each other.  With
+    ``registered`` ids it holds one report at most of each, and with ``rows="hash"`` only such as are about their id's
+    row; without ids it is for the shuffler's door to see to that no user sends two.
 
     Parameters
     ----------
     config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on; clients draw their rows.
+        What clients and server agree on.
     sources : paths
-        ``.ldp`` and ``.jsonl`` files of reports.
+        ``.ldp`` and ``.jsonl`` files of reports; with ``registered`` JSON lines ``{"id": "..", "report": ".."}``, the
+        report in base 64.
     destination : path
         ``.ldp``: reports end to end.
     at_least : int
-        The number that was planned with; a smaller batch is held back, as its promise would be weaker.
+        The number that was planned with; a smaller batch is held back, as its promise would be weaker.  With
+        ``rows="hash"`` it is of the reports of the smallest row, since whoever knows an id knows its row.
+    registered : sequence of str, optional
+        The ids of this batch's users, which ``rows="hash"`` needs.  Reports of others, the second one of an id, those
+        about another row and damaged lines are dropped and counted: no sender can stop a batch.
+    seed : str or bytes, optional
+        With ``rows="hash"``: the public seed.
 
     Returns
     -------
@@ -57,42 +90,146 @@ def shuffle_files(config: Asked, sources: Sequence[str | Path], destination: str
     Raises
     ------
     ValueError
-        For damaged or foreign reports, states of aggregators, a file that is named twice, and another ending.
+        For states of aggregators, a file that is named twice, and another ending; without ids also for damaged or
+        foreign reports.
 
     Notes
     -----
-    Reports are held in memory: their bytes, and sixteen more of each.
+    Reports are held in memory: their bytes, and sixteen more of each; with ids these, too.  Somebody who is registered
+    for two batches reports twice.
 
     Examples
     --------
-    >>> import tempfile
+    >>> import base64, json, tempfile
     >>> from pathlib import Path
-    >>> from epsworth.learner import LatticeConfig, shuffle_files, write_reports
+    >>> from epsworth.learner import Client, LatticeConfig, assigned_rows, shuffle_files, write_reports
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     arrived, batch = Path(folder, "arrived.ldp"), Path(folder, "batch.ldp")
     ...     sent = write_reports(config, [[0.2], [0.9]], [0, 1], arrived)
-    ...     shuffle_files(config, [arrived], batch, at_least=2), shuffle_files(config, [arrived], batch, at_least=3)
-    (Batch(reports=2, forwarded=True), Batch(reports=2, forwarded=False))
+    ...     found = [shuffle_files(config, [arrived], batch, at_least=n)[:2] for n in (2, 3)]
+    >>> found
+    [(2, True), (2, False)]
+    >>> config, ids = LatticeConfig(box=(0, 1), m=2, epsilon=1, rows="hash"), [f"user {n}" for n in range(20)]
+    >>> rows = assigned_rows(config, ids, "a public seed")
+    >>> lines = [json.dumps({"id": one, "report": base64.b64encode(Client(config).report([0.2], 1, row=row)).decode()})
+    ...          for one, row in zip(ids, rows)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     arrived, batch = Path(folder, "arrived.jsonl"), Path(folder, "batch.ldp")
+    ...     size = arrived.write_text("\n".join(lines + lines[:3]))
+    ...     shuffle_files(config, [arrived], batch, at_least=5, registered=ids, seed="a public seed")
+    Batch(reports=20, forwarded=True, smallest_row=10, refused={'second of an id': 3})
     """
-    refuse_files(config)
     least = whole("at_least", at_least, least=2)
+    roll = None
+    if registered is not None:
+        roll = roll_of(config, registered, seed)
+    else:
+        refuse_files(config)
+        if seed is not None:
+            raise ValueError("seed is for rows='hash', beside the registered ids; leave it out")
     target = check_writable(destination)
     if target.suffix != PACKED:
         raise ValueError(f"{target} has an unknown ending; a batch is written as {PACKED}, reports end to end")
     paths = [Path(source) for source in sources]
     check_sources(paths, target)
-    checked, blocks = Aggregator(config), []
+    if roll is None:
+        reports = _in_order(config, b"".join(_checked(config, paths)))
+        found = Batch(len(reports), len(reports) >= least)
+    else:
+        collector = _Collector(config, roll)
+        for path in paths:
+            collector.read(path)
+        reports, found = _in_order(config, b"".join(collector.reports)), collector.batch(least)
+    if found.forwarded:
+        with replacing(target) as temporary:
+            temporary.write_bytes(reports[random_order(SystemWords().words, len(reports))].tobytes())
+    return found
+
+
+def _in_order(config: Asked, reports: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    return np.frombuffer(reports, dtype=np.uint8).reshape(-1, config.report_size)
+
+
+def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
+    """Yield blocks of reports that carry no name, all of which must be good."""
+    checked = Aggregator(config)
     for path in paths:
         for block in report_blocks(config, path):
             try:
                 checked.add(block)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
-            blocks.append(block if isinstance(block, bytes) else b"".join(block))
-    reports = np.frombuffer(b"".join(blocks), dtype=np.uint8).reshape(-1, config.report_size)
-    if len(reports) < least:
-        return Batch(len(reports), False)
-    with replacing(target) as temporary:
-        temporary.write_bytes(reports[random_order(SystemWords().words, len(reports))].tobytes())
-    return Batch(len(reports), True)
+            yield block if isinstance(block, bytes) else b"".join(block)
+
+
+class _Collector:
+    """Takes reports with ids: one of each registered id, about its row; all else is dropped and counted."""
+
+    def __init__(self, config: Asked, roll: Mapping[str, int | None]) -> None:
+        self.config, self.roll = config, roll
+        self.sent: set[str] = set()
+        self.reports: list[bytes] = []
+        self.refused: dict[str, int] = {}
+        hashed = config.rows == "hash" and isinstance(config.kernel, (Rowed, Question))
+        self.by_row = [0] * row_count(config.kernel) if hashed else None  # type: ignore[arg-type]
+
+    def read(self, path: Path) -> None:
+        """Take a file of JSON lines."""
+        if not path.is_file():
+            raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
+        if not is_lines(path):
+            raise ValueError(f"{path}: reports beside ids are JSON lines, one {{'id': .., 'report': ..}} a line")
+        with path.open("rb") as stream:
+            while lines := stream.readlines(BATCH):
+                pairs = [_pair(line) for line in lines if line.strip()]
+                good = [pair for pair in pairs if pair is not None]
+                messages = _messages(self.config, [report for _, report in good])
+                for (user, report), message in zip(good, messages, strict=True):
+                    self._take(user, report, message)
+                self._refuse("damaged", len(pairs) - len(good))
+
+    def _take(self, user: str, report: bytes, message: Any) -> None:
+        if message is None:
+            self._refuse("damaged")
+        elif user not in self.roll:
+            self._refuse("of no registered id")
+        elif (row := self.roll[user]) is not None and row != message // 2:
+            self._refuse("about another row")
+        elif user in self.sent:
+            self._refuse("second of an id")
+        else:
+            self.sent.add(user)
+            self.reports.append(report)
+            if row is not None and self.by_row is not None:
+                self.by_row[row] += 1
+
+    def _refuse(self, why: str, count: int = 1) -> None:
+        if count:
+            self.refused[why] = self.refused.get(why, 0) + count
+
+    def batch(self, least: int) -> Batch:
+        """Return what was collected, and whether that is enough."""
+        smallest = None if self.by_row is None else min(self.by_row)
+        hiding = len(self.reports) if smallest is None else smallest
+        return Batch(len(self.reports), hiding >= least, smallest, self.refused)
+
+
+def _pair(line: bytes) -> tuple[str, bytes] | None:
+    """Return a line's id and report; None of a line that holds none."""
+    try:
+        found = json.loads(line)
+        user, report = found["id"], base64.b64decode(found["report"], validate=True)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return (user, report) if isinstance(user, str) else None
+
+
+def _messages(config: Asked, reports: Sequence[bytes]) -> list[Any]:
+    """Return each report's message, None of one that no client of this configuration sends."""
+    if all(len(report) == config.report_size for report in reports):
+        try:
+            return list(config.kernel.format.decode(unpack(config, b"".join(reports)))) if reports else []
+        except ValueError:
+            pass
+    return [None] if len(reports) == 1 else [one for report in reports for one in _messages(config, [report])]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
@@ -19,6 +21,10 @@ from epsworth.learner.tables.walsh import hadamard, reverse, walsh
 TINY = 1e-30
 LEAST_PRIOR, LEAST_BIN = 1e-3, 0.02
 MOST_SPLIT = 0.98  # of a node's mass in the tree of quantiles
+EVEN_SHARE = 0.1  # of a shape's mass
+LEAST_VARIED = 0.05  # of the variance of signs
+ROUNDS = 3  # of estimating how far columns' signals spread, and the labels' shares
+WIDE = 1 / 3  # variance of a uniform split share
 EVENLY = 0.03  # of the knots' steps that are even, whatever was estimated
 MIDDLE = (BINS - 1) / 2
 
@@ -60,37 +66,70 @@ def shrink(value: Floats, variance: Floats, group: float | None = None) -> Float
 
 
 def knots_of(values: Values, rows: Rows, columns: Sequence[Column]) -> tuple[Knots | None, ...]:
-    """Return the knots of every number's map, from the tree of its dyadic Walsh characters; None for categories."""
-    found: list[Knots | None] = []
-    for j, column in enumerate(columns):
-        if isinstance(column, Category):
-            found.append(None)
-            continue
-        at = np.flatnonzero(rows.column == j)
-        found.append(knots(tree(values.value[at], values.variance[at])))
+    """Return the knots of every number's map, from the trees of dyadic Walsh characters; None for categories."""
+    of = [j for j, column in enumerate(columns) if isinstance(column, Number)]
+    found: list[Knots | None] = [None] * len(columns)
+    if of:
+        value, variance = (np.stack([part[rows.column == j] for j in of]) for part in values)
+        for j, mass in zip(of, tree(value, variance), strict=True):
+            found[j] = knots(mass)
     return tuple(found)
 
 
 def tree(value: Floats, variance: Floats) -> Floats:
-    """Return 32 masses from 31 characters, r = 1..31, by splitting nodes from the whole downwards.
+    """Return 32 masses per column from 31 characters ``(columns, 31)``, by splitting nodes from the whole downwards.
 
-    A node's split share s = D / m is shrunk by (1/3) / (1/3 + sd^2 / m^2): a uniform share has variance 1/3.
+    A node's split share is shrunk towards that of the shapes that the column's characters resemble (`outline`), by how
+    far the shares of its level are from these in all columns, as far as noise tells; a uniform share has variance 1/3.
     """
-    mass = np.ones(1)
+    shape, mass = outline(value, variance), np.ones((len(value), 1))
     bits = FINE.bit_length() - 1
     for level in range(1, bits + 1):
         nodes = 1 << (level - 1)
         of = np.arange(nodes, 2 * nodes)  # the level's characters
-        first = np.arange(nodes) * (FINE // nodes)  # each node's first bin
-        sign = 1 - 2 * odd_overlap(np.array([reverse(int(r), bits) for r in of])[None, :], first[:, None])
-        split = sign @ value[of - 1] / nodes
-        noise = (variance[of - 1].sum()) / nodes**2
+        split = value[:, of - 1] @ _characters()[of - 1][:, :: FINE // nodes] / nodes
+        noise = variance[:, of - 1].sum(axis=1, keepdims=True) / nodes**2
+        half = shape.reshape(len(value), nodes, 2, -1).sum(axis=3)
+        expected = (half[:, :, 0] - half[:, :, 1]) / half.sum(axis=2)
         m = np.maximum(mass, 1e-6)
-        with np.errstate(invalid="ignore"):
-            share = np.clip(split / m, -1.2, 1.2) * (1 / 3) / (1 / 3 + noise / m**2)
+        rest, noise = np.clip(split / m, -1.2, 1.2) - expected, np.maximum(noise / m**2, TINY)
+        weight = noise**-2.0
+        told = np.where(np.isfinite(noise), rest**2 - noise, 0.0)
+        spread = min(max(0.0, float((weight * told).sum() / max(weight.sum(), TINY))), WIDE)
+        share = expected + np.where(np.isfinite(noise), rest * spread / (spread + noise), 0.0)
         share = np.clip(share, -MOST_SPLIT, MOST_SPLIT)
-        mass = np.column_stack([mass * (1 + share) / 2, mass * (1 - share) / 2]).ravel()
+        mass = np.stack([mass * (1 + share) / 2, mass * (1 - share) / 2], axis=2).reshape(len(value), -1)
     return as_floats(mass)
+
+
+def outline(value: Floats, variance: Floats) -> Floats:
+    """Return the mean of the shapes of masses ``(columns, 32)``, each weighted by its likelihood."""
+    shapes = _shapes()
+    far = np.zeros((len(value), len(shapes)))
+    for r, known in enumerate((shapes @ _characters().T).T):
+        far += (value[:, r, None] - known) ** 2 / np.maximum(variance[:, r, None], TINY)
+    weight = np.exp(-(far - far.min(axis=1, keepdims=True)) / 2)
+    return as_floats(weight @ shapes / weight.sum(axis=1, keepdims=True))
+
+
+@cache
+def _shapes() -> Floats:
+    """Return masses of 32 bins: even, bells and one-sided tails of any place and width, each a tenth even."""
+    ends, found = np.arange(FINE + 1.0), [np.full(FINE, 1 / FINE)]
+    for width in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
+        found += [np.diff(ndtr((ends - at) / width)) for at in np.arange(0, FINE + 0.01, np.clip(width / 2, 0.25, 2))]
+    for width in (1.0, 2.0, 4.0, 8.0):
+        tails = [np.diff(-np.exp(-np.maximum(ends - at, 0) / width)) for at in range(FINE)]
+        found += [*tails, *(tail[::-1] for tail in tails)]
+    shapes = np.stack(found)
+    return as_floats((1 - EVEN_SHARE) * shapes / shapes.sum(axis=1, keepdims=True) + EVEN_SHARE / FINE)
+
+
+@cache
+def _characters() -> Floats:
+    """Return the signs of the dyadic characters r = 1..31 over 32 bins ``(31, 32)``."""
+    masks = np.array([reverse(r, FINE.bit_length() - 1) for r in range(1, FINE)])
+    return as_floats(1.0 - 2 * odd_overlap(masks[:, None], np.arange(FINE)[None, :]))
 
 
 def knots(mass: Floats) -> Knots:
@@ -125,10 +164,11 @@ def joint(values: Values, rows: Rows, columns: Sequence[Column], classes: int, p
     characters = 1 << (classes - 1).bit_length()
     labels = characters_of(characters, classes)
     entries = [_by_order(values, rows, j, column, characters) for j, column in enumerate(columns)]
-    only = _of_labels(values, rows, labels)
+    whole = [own for own, column in zip(entries, columns, strict=True) if not column.missing]
+    only = _of_labels(values, rows, labels, whole if plan.regime == "linear" else ())
     prior = np.clip(labels.T @ only / characters, LEAST_PRIOR, None)
     prior /= prior.sum()
-    found, here = _shrunk(entries, columns), _present(entries, columns, only)
+    found, here = _shrunk(entries, columns, only), _present(entries, columns, only)
     for j, table in enumerate(found):
         table[0] = here.get(j, only)
     lines = plan.regime in ("ramp", "weighted")
@@ -146,18 +186,43 @@ def joint(values: Values, rows: Rows, columns: Sequence[Column], classes: int, p
     return Joint(as_floats(prior), tuple(tables), tuple(present))
 
 
-def _of_labels(values: Values, rows: Rows, labels: Floats) -> Floats:
+def _of_labels(values: Values, rows: Rows, labels: Floats, entries: Sequence[Values]) -> Floats:
     """Return the labels' own characters, shrunk towards those of labels that are all as common.
 
     Of shares that are uniform a character has variance 1 / (classes + 1), as a split share of two has 1/3: few users
     answer these rows, and a prior that is noise would outvote all columns.
     """
     at = rows.column == CLASS_ONLY
-    value, variance, even = values.value[at], values.variance[at], labels[1:].mean(axis=1)
+    value, variance = values.value[at], values.variance[at]
+    if entries:
+        value, variance = _with_columns(value, variance, entries)
+    even = labels[1:].mean(axis=1)
     wide = 1 / (labels.shape[1] + 1)
     with np.errstate(invalid="ignore"):
         kept = np.where(np.isfinite(variance), (value - even) * wide / (wide + variance), 0.0)
     return as_floats(np.concatenate([[1.0], even + kept]))
+
+
+def _with_columns(value: Floats, variance: Floats, entries: Sequence[Values]) -> Values:
+    """Return the labels' own characters, told by every column, too: v_ac is pi_c v_a0 and what it tells of the label.
+
+    That is of either sign and spreads by g, so that skewed columns tell pi_c where they tell little else.  Otherwise an
+    error of pi_c would look like a weak signal of all of them.
+    """
+    alone, noise = (np.concatenate([one[part][1:, 0] for one in entries]) for part in (0, 1))
+    told, spread = (np.concatenate([one[part][1:, 1:] for one in entries]) for part in (0, 1))
+    kept = np.isfinite(noise) & np.isfinite(spread).all(axis=1)
+    alone, noise, told, spread = alone[kept, None], noise[kept, None], told[kept], spread[kept]
+    alone = alone * np.maximum(0.0, 1 - noise / np.maximum(alone**2, TINY))
+    found, error = value, variance
+    for _ in range(ROUNDS):
+        with np.errstate(invalid="ignore"):
+            rest = (told - found * alone) ** 2 - spread - np.where(np.isfinite(error), error, 0.0) * alone**2
+        g = np.maximum(0.0, (alone**2 * rest).sum(axis=0) / max(float((alone**2).sum()), TINY))
+        weight = 1 / variance + (alone**2 / (spread + g)).sum(axis=0)
+        found = (value / variance + (alone * told / (spread + g)).sum(axis=0)) / np.maximum(weight, TINY)
+        error = 1 / np.maximum(weight, TINY)
+    return Values(as_floats(found), as_floats(np.where(weight > 0, error, np.inf)))
 
 
 def characters_of(characters: int, classes: int) -> Floats:
@@ -191,14 +256,32 @@ def _groups(entries: Sequence[Values], columns: Sequence[Column]) -> Iterator[tu
                 yield own, order, slice(1, None)
 
 
-def _shrunk(entries: Sequence[Values], columns: Sequence[Column]) -> list[Floats]:
+def _shrunk(entries: Sequence[Values], columns: Sequence[Column], only: Floats) -> list[Floats]:
+    """Return the entries, shrunk: with a label towards what they are where the column tells nothing of it."""
     found = [np.zeros_like(value) for value, _ in entries]
     for own, order, labelled in _groups(entries, columns):
         value = np.stack([entries[j].value[order, labelled] for j in own])
         variance = np.stack([entries[j].variance[order, labelled] for j in own])
-        for j, row in zip(own, shrink(value, variance), strict=True):
+        if labelled.start:
+            shrunk = _from_apart(value, variance, np.array([found[j][order, 0] for j in own])[:, None], only)
+        else:
+            shrunk = shrink(value, variance)
+        for j, row in zip(own, shrunk, strict=True):
             found[j][order, labelled] = row
     return [as_floats(table) for table in found]
+
+
+def _from_apart(value: Floats, variance: Floats, alone: Floats, only: Floats) -> Floats:
+    """Return entries with a label, shrunk towards those of columns whose signs have these means and tell nothing.
+
+    What is left is shrunk in units of how far a sign of this mean varies: a rare value is nobody's strong sign.
+    """
+    apart, unit = alone * only[1:], np.sqrt(np.maximum(1 - alone**2, LEAST_VARIED))
+    rest, noise = np.where(np.isfinite(variance), value - apart, 0.0) / unit, variance / unit**2
+    sure = np.where(np.isfinite(noise), noise**-2.0, 0.0)
+    size = np.where(np.isfinite(noise), rest**2 - noise, 0.0)
+    g = max(0.0, float((sure * size).sum() / max(float(sure.sum()), TINY)))
+    return as_floats(apart + unit * shrink(rest, noise, g))
 
 
 def _present(entries: Sequence[Values], columns: Sequence[Column], only: Floats) -> dict[int, Floats]:

@@ -14,6 +14,7 @@ MOST_BY_CELLS = 4  # features of which cells know more: of more, columns are loo
 MANY, FEW = 7, 3  # orders of a number's table
 # per row of a table, over what one answer weighs: below, rows would be noise (constants chosen on real tables)
 ENOUGH = 60.0
+ORDERS = (10.0, 60.0)  # of more labels than two: answers per column and character with which orders 2 and 3 are asked
 CLEAR = 0.09  # standard error of a correlation with which weights are worth a round
 SURE = 0.008  # standard error of an accuracy with which a choice between two classifiers is worth one
 
@@ -58,8 +59,9 @@ def planned(users: int, features: int, classes: int, contrast: float) -> Plan:
     told = users * contrast**2  # honest answers that the users are worth
     if classes > 2:
         characters = 1 << (classes - 1).bit_length()
-        clear = float(1 - QUANTILES) * told / (MANY * features * characters) >= ENOUGH
-        return Plan("additive", MANY if clear else FEW, QUANTILES)
+        each = told / (features * characters)
+        clear = float(1 - QUANTILES) * each / MANY >= ENOUGH
+        return Plan("additive", MANY if clear else sum(each >= least for least in (0.0, *ORDERS)), QUANTILES)
     if told / features**2 < ENOUGH:
         return Plan("linear", 1)
     pairs = features * (features - 1) / 2
