@@ -6,11 +6,8 @@ either may have one value for all rows.  So a table of categories takes two byte
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,10 +146,13 @@ class SparseRows:
     def gram(self, weights: Floats) -> Floats:
         """Return ``sum_i w_i x_i x_i^T``."""
         total = np.zeros((self.shape[1],) * 2)
-        with _Threads(len(self)) as threads:
-            for one, other in self._pairs():
-                cells = total[one.first : one.first + one.width, other.first : other.first + other.width]
-                _cross(cells, one, other, weights, threads)
+        for one, other in self._pairs():
+            cells = total[one.first : one.first + one.width, other.first : other.first + other.width]
+            count = _counted if cells.size <= max(FEW_CELLS, 1) else _added
+            once = 0.5 if one is other else 1.0
+            for rows in slices(len(self), CROSSED):
+                some, more = one.at(rows), other.at(rows)
+                count(cells, some, more, once * weights[rows] * some.values * more.values)
         for first in range(0, len(total), PANEL):  # each pair of slots was taken in one order
             here, rest = slice(first, first + PANEL), slice(first, None)
             both = total[here, rest] + total[rest, here].T
@@ -162,12 +162,15 @@ class SparseRows:
     def forms(self, *matrices: Floats) -> list[Floats]:
         """Return ``x^T A x`` of every row, for symmetric matrices A."""
         found = [np.zeros(len(self)) for _ in matrices]
-        with _Threads(len(self)) as threads:
-            for one, other in self._pairs():
-                low, high = slice(one.first, one.first + one.width), slice(other.first, other.first + other.width)
-                cells = [np.ascontiguousarray(matrix[low, high]).ravel() for matrix in matrices]
-                for _ in threads.each(partial(_add_forms, found, cells, one, other)):
-                    pass
+        for one, other in self._pairs():
+            low, high = slice(one.first, one.first + one.width), slice(other.first, other.first + other.width)
+            cells = [np.ascontiguousarray(matrix[low, high]).ravel() for matrix in matrices]
+            twice = 1.0 if one is other else 2.0
+            for rows in slices(len(self), CROSSED):
+                some, more = one.at(rows), other.at(rows)
+                at, weight = _cell(some, more), twice * some.values * more.values
+                for total, values in zip(found, cells, strict=True):
+                    total[rows] += weight * values[at]
         return found
 
     def _pairs(self) -> Iterator[tuple[Slot, Slot]]:
@@ -212,68 +215,18 @@ def sparse_rows(X: Any) -> SparseRows:
     return SparseRows.of(X)
 
 
-class _Threads:
-    """Blocks of rows, worked on by as many threads as there are cores: NumPy lets go of the interpreter meanwhile."""
-
-    def __init__(self, rows: int) -> None:
-        from joblib import cpu_count
-
-        self.parts = list(slices(rows, CROSSED))
-        self.count = min(cpu_count(), len(self.parts))
-
-    def __enter__(self) -> _Threads:
-        self.pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
-        return self
-
-    def __exit__(self, *given: object) -> None:
-        if self.pool is not None:
-            self.pool.shutdown()
-
-    def each(self, work: Callable[[slice], Any]) -> Iterator[Any]:
-        """Yield what each block gives, in order; no more are in hand than there are threads."""
-        if self.pool is None:
-            yield from map(work, self.parts)
-            return
-        for first in range(0, len(self.parts), self.count):
-            yield from self.pool.map(work, self.parts[first : first + self.count])
-
-
-def _add_forms(found: list[Floats], cells: list[Floats], one: Slot, other: Slot, rows: slice) -> None:
-    """Add what two entries contribute to forms of some rows."""
-    some, more = one.at(rows), other.at(rows)
-    at, weight = _cell(some, more), (1.0 if one is other else 2.0) * some.values * more.values
-    for total, values in zip(found, cells, strict=True):
-        total[rows] += weight * values[at]
-
-
-def _cross(cells: Floats, one: Slot, other: Slot, weights: Floats, threads: _Threads) -> None:
-    """Add the weighted products of two entries of all rows to their cells."""
-    once = 0.5 if one is other else 1.0
-
-    def parts(rows: slice) -> tuple[Slot, Slot, Floats]:
-        some, more = one.at(rows), other.at(rows)
-        return some, more, as_floats(once * weights[rows] * some.values * more.values)
-
-    if cells.size > FEW_CELLS:
-        for rows in threads.parts:
-            _added(cells, *parts(rows))
-    else:
-        shape = cells.shape
-        for counted in threads.each(lambda rows: _counted(*parts(rows), shape)):
-            cells += counted
-
-
 def _cell(one: Slot, other: Slot) -> Any:
     """Return where the cells of two entries lie in a matrix of ``one.width`` rows and ``other.width`` columns."""
     low = 0 if one.places is None else one.places.astype(np.int64) * other.width
     return low + (0 if other.places is None else other.places)
 
 
-def _counted(one: Slot, other: Slot, weights: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return sums of weights by the cells of two entries."""
+def _counted(total: Floats, one: Slot, other: Slot, weights: Floats) -> None:
+    """Add weights to the cells of two entries, block by block of rows."""
     if one.places is None and other.places is None:
-        return np.full(shape, weights.sum())
-    return as_floats(np.bincount(_cell(one, other), weights, math.prod(shape))).reshape(shape)
+        total += weights.sum()
+    else:
+        total += np.bincount(_cell(one, other), weights, total.size).reshape(total.shape)
 
 
 def _added(total: Floats, one: Slot, other: Slot, weights: Floats) -> None:
