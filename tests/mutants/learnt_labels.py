@@ -91,6 +91,15 @@ def fakes_are_forgotten(original):
 
 
 @mutant(
+    "epsworth.learner.fakes.odd_row",
+    claim="nothing is certified of reports that name a row too often for the declared fakes",
+    test="tests/learner/test_row_counts.py::test_nothing_is_certified_of_reports_that_name_a_row_too_often",
+)
+def odd_rows_are_overlooked(original):
+    return lambda *given, **options: None
+
+
+@mutant(
     "epsworth.learner.certificates.times",
     claim="certificates spend no more than was asked for",
     test=f"{RESULTS}::test_certificates_spend_what_was_asked_for_and_no_more",

@@ -13,7 +13,7 @@
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``model``         `Classifier`: labels from an aggregate; ``smoothing``
 ``certificates``  what is sure about a label; ``tails``
-``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
+``fakes``         reports that no client made: how many of them are allowed for; are there more?
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
 ``shuffler``      full batches of checked reports in random order
 ``validation``    `PrivateValidation`: accuracy by randomised response

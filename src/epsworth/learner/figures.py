@@ -9,6 +9,8 @@ import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.drawing import COLOURS, bare, check_plot, drawn_by, new_figure, save
+from epsworth.learner.certificates import Fakes
+from epsworth.learner.fakes import assumption
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
@@ -33,7 +35,7 @@ def check_map(features: int) -> None:
         raise ValueError(f"--plot draws a map of one or two features, but this model has {features}; leave it out")
 
 
-def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> None:
+def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95, *, fakes: Fakes) -> None:
     """Draw the label of every point of the box, paler where no certificate holds.
 
     Parameters
@@ -44,6 +46,8 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
         ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
     confidence : float
         Of the certificates, all cells together.
+    fakes : int, or float or Fraction below one half
+        Declared, as for `Classifier.certificate`.
     """
     config = model.config
     check_map(len(config.box))
@@ -53,7 +57,7 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
     X, shape = _points(model)
     labels = model.numbers(X).reshape(shape)
     proven = not isinstance(config.kernel, Cosine)
-    sure = model.certificate(X, confidence=confidence) if proven else None
+    sure = model.certificate(X, fakes=fakes, confidence=confidence) if proven else None
     held = np.zeros(shape, dtype=bool) if sure is None else _agreeing(model, sure.label, labels) & (
         sure.certified.reshape(shape)
     )  # fmt: skip
@@ -68,9 +72,10 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
             own = np.asarray(labels == k, dtype=float)
             area = panel.contourf(own, levels=[0.5, 1.5], colors="none", hatches=[hatch], extent=extent, origin="lower")
             area.set(edgecolor=HATCHED, linewidth=0)
-    if proven:
+    if sure is not None:
         shown.append(patch(facecolor="0.85", label="paler: not certified"))
-        panel.set_title(f"certified with confidence {confidence:g}, all cells together", fontsize=9, loc="left")
+        title = f"certified with confidence {confidence:g}, all cells together, {assumption(sure.fakes)}"
+        panel.set_title(title if sure.reason is None else "nothing certified: there are fakes", fontsize=9, loc="left")
     panel.set_xlabel(config.names[0])
     if len(config.box) == 2:
         panel.set_ylabel(config.names[1])

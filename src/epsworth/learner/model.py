@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
+from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.entries import class_array
+from epsworth.learner.fakes import why_odd
 from epsworth.learner.lattice import cells, flat, nearest
-from epsworth.learner.row_counts import warn_of_odd_rows
 from epsworth.learner.series import Cosine
 from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
@@ -76,7 +77,8 @@ class Classifier:
         """Fit: read the labels off the sums.
 
         Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
-        that are all honest; of those it warns with probability at most one in a million.
+        that are all honest; of those it warns with probability at most one in a million.  Nothing is certified of them
+        but with more fakes declared: see `certificate`.
 
         Parameters
         ----------
@@ -91,7 +93,8 @@ class Classifier:
             raise ValueError("these are sums of a round about a table; close it with them: epsworth learn close")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
-        warn_of_odd_rows(aggregate)
+        if (why := why_odd(aggregate)) is not None:
+            warnings.warn(f"{why}; nothing is certified of them: learn from other reports", UserWarning, stacklevel=2)
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
     def __str__(self) -> str:
@@ -198,8 +201,8 @@ class Classifier:
         return as_floats(self._scores(unit)[:, 0] / spread)
 
     def certificate(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
-        holder: Holder | None = None, fakes: int = 0,
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
+        holder: Holder | None = None,
     ) -> Certificates:  # fmt: skip
         """Certify, per point, the label of its cell.
 
@@ -208,18 +211,24 @@ class Classifier:
         all cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see
         ``holder``.
 
-        With a declared ``fakes``, the same if no more of these reports are fakes, of clients or added to theirs, and
+        All of it holds if no more than ``fakes`` of these reports are fakes, of clients or added to theirs, and
         whatever they say, even if whoever makes them sees all other reports.
 
         Not claimed: anything once more reports are fakes than declared.  Nobody can tell a fake from an honest report,
         and a share f of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for
         one-bit reports), in every cell at once: 1 % of the reports can turn every label, and with ``fakes=0`` the
-        wrong ones are certified.
+        wrong ones are certified.  Only fakes that name one row of "hadamard" or "parity" more often than honest clients
+        would are seen: where there must be more of them than declared, nothing is certified, and ``reason`` says why.
+        Without them that happens with probability at most one in a million.
 
         Parameters
         ----------
         X : array_like
             Points ``(n, d)``.
+        fakes : int, or float or Fraction below one half
+            At most so many of the aggregated reports, or this share of them, rounded up, are fakes: a bound on those
+            that are there, not on what is expected.  0: nobody forges reports.  For "slides" it must be 0, and beside
+            ``holder`` and "bh".
         confidence : float or Fraction
             Probability that no certificate is wrong.
         adjust : {"bonferroni", "bh", "by"}
@@ -228,9 +237,6 @@ class Classifier:
             dependent cells), or after Benjamini & Yekutieli 2001 (any dependence).
         holder : Holder, optional
             Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
-        fakes : int
-            At most so many of the aggregated reports are fakes, below half of them: a bound on those that are there,
-            not on a share of the users that is expected.  Not for "slides", nor beside ``holder`` and "bh".
 
         Returns
         -------
@@ -245,7 +251,7 @@ class Classifier:
         >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
         >>> x = np.linspace(0, 1, 100)
         >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**6))
-        >>> [learnt.certificate([[0.9]], fakes=fakes).certified.item() for fakes in (0, 10_000, 40_000)]
+        >>> [learnt.certificate([[0.9]], fakes=fakes).certified.item() for fakes in (0, 0.01, 40_000)]
         [True, True, False]
         """
         unit, outside = self.config.points(X)
@@ -253,7 +259,7 @@ class Classifier:
         return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder, fakes)
 
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where none is certified with this confidence and so many fakes."""
         found = self.certificate(X, confidence=confidence, adjust=adjust, fakes=fakes)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Floats
-from epsworth.learner.certificates import Certificates
-from epsworth.learner.fakes import HONEST
+from epsworth.learner.certificates import Certificates, Fakes
+from epsworth.learner.fakes import fakes_among, taken_for_honest
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
 from epsworth.results import json_form
@@ -25,7 +25,7 @@ CLEAREST = 12
 FINE = {1: 64, 2: 40}  # points per axis on which a series is shown
 
 
-def told_of(model: Classifier, confidence: float = 0.95) -> dict[str, Any]:
+def told_of(model: Classifier, confidence: float = 0.95, *, fakes: Fakes) -> dict[str, Any]:
     """Return what was learnt as plain values.
 
     Examples
@@ -33,25 +33,27 @@ def told_of(model: Classifier, confidence: float = 0.95) -> dict[str, Any]:
     >>> from epsworth.learner import LatticeConfig, simulate
     >>> config, x = LatticeConfig(box=(0, 1), m=4, epsilon=2), np.linspace(0, 1, 100)
     >>> model = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, np.random.default_rng(0), users=10**6))
-    >>> told = told_of(model)
+    >>> told = told_of(model, fakes=0)
     >>> told["map"]["label"], told["certified"]
     ([0, 0, 1, 1], 4)
     """
     config, kernel = model.config, model.config.kernel
+    allowed = fakes_among(fakes, model.aggregate.users)
     side = FINE.get(kernel.d, 0) if isinstance(kernel, Cosine) else kernel.side
     told = {
         "format": FORMAT, "mechanism": config.mechanism, "epsilon": config.guarantee.epsilon,
         "guarantee": str(config.guarantee), "users": model.aggregate.users, "features": list(config.names),
         "box": [list(ends) for ends in config.box], "classes": [str(label) for label in config.classes],
         "outside": config.outside, "fingerprint": config.fingerprint(), "width": model.width_, "side": side,
-        "overlapping": kernel.overlapping, "cells": kernel.cells, "confidence": confidence, "honest": HONEST,
-        "certified": None, "differing": None, "by_confidence": [], "labels": [], "map": None, "clearest": [],
+        "overlapping": kernel.overlapping, "cells": kernel.cells, "confidence": confidence, "fakes": allowed,
+        "honest": taken_for_honest(allowed), "reason": None, "certified": None, "differing": None,
+        "by_confidence": [], "labels": [], "map": None, "clearest": [],
     }  # fmt: skip
     count = side**kernel.d
     if 0 < count <= MOST_CELLS:
         centres = _centres(model, side)
         labels = model.numbers(centres)
-        sure = None if isinstance(kernel, Cosine) else model.certificate(centres, confidence=confidence)
+        sure = None if isinstance(kernel, Cosine) else model.certificate(centres, fakes=allowed, confidence=confidence)
         told |= _of_cells(model, labels, sure)
     return {name: json_form(value) for name, value in told.items()}
 
@@ -82,7 +84,7 @@ def _of_cells(model: Classifier, labels: Any, sure: Certificates | None) -> dict
     ]
     order = np.argsort(sure.adjusted, kind="stable")[:CLEAREST]
     found: dict[str, Any] = {
-        "certified": count, "differing": int((sure.certified & (own != labels)).sum()),
+        "reason": sure.reason, "certified": count, "differing": int((sure.certified & (own != labels)).sum()),
         "by_confidence": by, "labels": counted,
         "clearest": [
             {"ranges": _ranges(model, int(cell)), "label": classes[own[cell]], "adjusted": float(chance[cell]),

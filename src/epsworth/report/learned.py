@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.learner import Plan, plan
-from epsworth.learner.fakes import taken_for_honest
+from epsworth.learner.fakes import assumption, taken_for_honest
 from epsworth.report import blocks, maps, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Bar, BarChart, Chart, Line
@@ -133,7 +133,7 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
             try:
                 users[epsilon] = _users(
                     epsilon, margin, found.confidence, found.power, found.mechanism, mass, asked.get("cells"),
-                    asked.get("features"), asked.get("fakes") or 0,
+                    asked.get("features"), fakes=asked.get("fakes") or 0,
                 )  # fmt: skip
             except ValueError:  # more users than can be counted
                 continue
@@ -145,7 +145,7 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
 @lru_cache(maxsize=256)
 def _users(
     epsilon: float, margin: float, confidence: Any, power: float, mechanism: str, mass: float, m: int | None,
-    d: int | None, fakes: int | float,
+    d: int | None, *, fakes: int | float,
 ) -> int:  # fmt: skip
     return plan(
         epsilon=epsilon, margin=margin, confidence=confidence, power=power, mechanism=mechanism, mass=mass, m=m, d=d,
@@ -198,10 +198,12 @@ def _decision(held: Document) -> Block:
         return blocks.decision(sentence, facts, good=False)
     facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified: if all reports are honest, each is "
-        f"that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(held.get('fakes', 0))}: "
+        f"each is that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )
+    if held.get("reason") is not None:
+        sentence = f"Nothing is certified: {held['reason']}."
     return blocks.decision(sentence, facts, good=certified > 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
-from epsworth.learner.row_counts import warn_of_odd_rows
+from epsworth.learner.fakes import why_odd
 from epsworth.learner.tables.columns import Knots, Records
 from epsworth.learner.tables.config import TableConfig, canonical
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
@@ -113,7 +114,8 @@ class TableLearner:
                 "these reports follow from another public seed than those of earlier rounds: with two seeds a user "
                 "may answer twice; open the session anew"
             )
-        warn_of_odd_rows(aggregate)
+        if (why := why_odd(aggregate)) is not None:
+            warnings.warn(f"{why}; learn from other reports", UserWarning, stacklevel=2)
         self._seed = aggregate.seed or self._seed
         self._take(given, Aggregator(given, aggregate.tally))
 
