@@ -24,10 +24,10 @@ from epsworth.learner import (
     write_reports,
 )
 from epsworth.learner.assignment import Roll, numbers_by_hash
-from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD, odds
+from epsworth.learner.disjoint import transform
 from epsworth.learner.mechanism import Users
-from epsworth.learner.signed import transform
+from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import ReplayableWords
 
 SEED = "published after all ids were registered"

@@ -22,12 +22,11 @@ from epsworth.learner import (
     published_bound,
     simulate,
 )
-from epsworth.learner.client import pack
 from epsworth.learner.coins import WORD
 from epsworth.learner.fakes import HONEST
-from epsworth.learner.power import Ballot, critical, sign_power, smooth_power
-from epsworth.learner.tails import difference_interval, sign_test
-from epsworth.learner.tallies import Tally
+from epsworth.learner.mechanism import Tally
+from epsworth.learner.tails import Ballot, critical, difference_interval, sign_power, sign_test, smooth_power
+from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import NotPrivate, ReplayableWords
 from strategies import sparing
 

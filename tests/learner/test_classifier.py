@@ -30,7 +30,7 @@ from epsworth.learner import (
     learn_table,
     simulate,
 )
-from epsworth.learner.smoothing import WIDTHS, best_width, gaussian, interpolate, smoothed, squared_weights
+from epsworth.learner.model import WIDTHS, best_width, gaussian, interpolate, smoothed, squared_weights
 
 MOONS = [(-2.2, 3.2), (-1.7, 2.2)]
 

@@ -32,7 +32,7 @@ from epsworth.learner import (
     report_file,
     simulate,
 )
-from epsworth.learner.entries import Values, number_of
+from epsworth.learner.encoding import Values, number_of
 from epsworth.learner.report_files import draw
 from epsworth.mechanisms.words import ReplayableWords
 
@@ -90,7 +90,7 @@ def test_no_row_of_a_file_decides_how_another_is_read(tmp_path, odd, ending, mon
         drawn[path.name] = users
         draw(config, users, path, words, as_lines=as_lines)
 
-    monkeypatch.setattr("epsworth.learner.reported_table.draw", noting)
+    monkeypatch.setattr("epsworth.learner.report_files.draw", noting)
     found = []
     for number, cell in enumerate(("1", odd)):
         rows = [{"a": "1", "floor": cell, "sex": "0", "y": cell}, *[{"a": "2", "floor": "2", "sex": "1", "y": "1"}] * 3]

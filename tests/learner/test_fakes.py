@@ -25,14 +25,12 @@ from epsworth.learner import (
     plan,
     simulate,
 )
-from epsworth.learner.client import pack
 from epsworth.learner.fakes import HONEST
-from epsworth.learner.figures import plot_map
+from epsworth.learner.figures import plot_map, told_of
+from epsworth.learner.mechanism import Tally
 from epsworth.learner.planning import central_of
-from epsworth.learner.power import Ballot, critical, sign_power
-from epsworth.learner.tails import sign_test
-from epsworth.learner.tallies import Tally
-from epsworth.learner.telling import told_of
+from epsworth.learner.tails import Ballot, critical, sign_power, sign_test
+from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import ReplayableWords
 
 UNIT = LatticeConfig(box=(0, 1), m=8, mechanism="hadamard", epsilon=1)

@@ -23,8 +23,8 @@ from epsworth.learner import (
     simulate,
 )
 from epsworth.learner.fakes import FALSE_ALARM, _tails, odd_row
-from epsworth.learner.tallies import Tally
-from epsworth.learner.telling import told_of
+from epsworth.learner.figures import told_of
+from epsworth.learner.mechanism import Tally
 from epsworth.report import report_document
 
 ROWED = [("hadamard", 16, 2), ("parity", 7, 2), ("cosine", 8, 2)]

@@ -17,7 +17,7 @@ from epsworth.learner import (
     learn_table,
     simulate,
 )
-from epsworth.learner.asked import load_asked
+from epsworth.learner.config import load_asked
 
 
 def learnt(seed=0, **given):

@@ -12,11 +12,11 @@ import pytest
 
 from epsworth.bounds import Risk
 from epsworth.learner import chernoff, published_bound, rate
-from epsworth.learner.lattice import codes, floors, nearest, parities, parity_centres
+from epsworth.learner.disjoint import Hadamard, Ternary
+from epsworth.learner.encoding import codes, floors, nearest, parities, parity_centres
+from epsworth.learner.mechanism import Tally
 from epsworth.learner.overlapping import Slides
-from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.learner.table import MECHANISMS
-from epsworth.learner.tallies import Tally
 from epsworth.mechanisms.rational import stated
 
 pytestmark = pytest.mark.cases("all")  # every value of the specifications

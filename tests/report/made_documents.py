@@ -101,7 +101,7 @@ def learnt(d=2, classes=("no", "yes"), mechanism="auto", users=40_000, m=5):
 
 @cache
 def _learnt(**asked):
-    from epsworth.learner.telling import told_of
+    from epsworth.learner.figures import told_of
 
     return _plain(told_of(learnt(**asked), fakes=0))
 

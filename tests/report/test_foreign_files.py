@@ -12,7 +12,7 @@ from made_documents import advised, document
 from made_pages import Read
 
 from epsworth.learner import Classifier, LatticeConfig, simulate
-from epsworth.learner.telling import told_of
+from epsworth.learner.figures import told_of
 from epsworth.report import report_document
 from epsworth.report.text import noise_name
 

@@ -13,7 +13,7 @@ from made_pages import Read
 from test_noise_page import number, rows_of, said, walk
 
 from epsworth.learner import plan
-from epsworth.learner.telling import MOST_CELLS, told_of
+from epsworth.learner.figures import MOST_CELLS, told_of
 from epsworth.report import report_document
 from epsworth.report.maps import FILLED, HOLLOW, OTHER, UNSURE
 from epsworth.report.maps import learnt as drawn_map

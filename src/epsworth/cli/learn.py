@@ -129,14 +129,14 @@ def report(
 
     A row that cannot be used is reported as nowhere.
     """
-    from epsworth.learner.asked import load_asked
-    from epsworth.learner.reported_table import reported
+    from epsworth.learner.config import load_asked
+    from epsworth.learner.report_files import reported
+    from epsworth.policy.ledger import RunTerms
     from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count, run = reported(
-        made, source, destination, target, person, cap, max_rows_per_person, ledger, again=again, sep=sep
-    )
+    terms = RunTerms(person, cap, None, max_rows_per_person, again)
+    count, run = reported(made, source, destination, target, terms, ledger, sep)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if person is not None:
@@ -159,7 +159,7 @@ def aggregate(
     """
     from epsworth.files import check_writable
     from epsworth.learner import aggregate_files
-    from epsworth.learner.asked import load_asked
+    from epsworth.learner.config import load_asked
 
     check_writable(out)
     made = load_asked(settings)
@@ -193,9 +193,8 @@ def fit(
     """
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
-    from epsworth.learner.figures import check_map, plot_map
+    from epsworth.learner.figures import check_map, plot_map, told_of
     from epsworth.learner.mechanism import checked_probability
-    from epsworth.learner.telling import told_of
 
     check_writable(out)
     options.check_outputs(json, plot, out)

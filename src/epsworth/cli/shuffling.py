@@ -100,7 +100,7 @@ def shuffle_reports(
     Whoever runs it sees every report with its sender, and must be another party than who gets the batch.
     """
     from epsworth.learner import shuffle_files
-    from epsworth.learner.asked import load_asked
+    from epsworth.learner.config import load_asked
 
     made = load_asked(settings)
     if delta is not None:

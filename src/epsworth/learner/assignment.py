@@ -20,13 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.learner.asked import Asked
 from epsworth.learner.coins import WORD, Ints
-from epsworth.learner.rows import Rowed
+from epsworth.learner.config import Asked
+from epsworth.learner.mechanism import Question, Rowed
 from epsworth.learner.tables.config import Purpose, TableConfig
-from epsworth.learner.tables.kernels import Question
-from epsworth.learner.tables.rounds import Round
-from epsworth.learner.tables.steps import Step
+from epsworth.learner.tables.rounds import Round, Step
 from epsworth.numerals import short
 from epsworth.policy.ledger.ids import refusal
 

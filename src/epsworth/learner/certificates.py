@@ -14,7 +14,7 @@ from epsworth.bounds import Risk, check_spent
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.entries import class_array
+from epsworth.learner.encoding import class_array
 from epsworth.learner.fakes import assumption, fakes_among, taken_for_honest, why_odd
 from epsworth.learner.mechanism import Mechanism, checked_number, checked_probability, times
 from epsworth.results import Result

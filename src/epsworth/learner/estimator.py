@@ -19,7 +19,7 @@ from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
-from epsworth.learner.entries import array_of
+from epsworth.learner.encoding import array_of
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number

@@ -22,8 +22,7 @@ from scipy.special import betainc, betaincc
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
-from epsworth.learner.rows import Rowed
-from epsworth.learner.tables.kernels import Question
+from epsworth.learner.mechanism import Rowed
 from epsworth.learner.tails import units
 from epsworth.numerals import as_float, short
 from epsworth.rounding import up
@@ -33,13 +32,7 @@ HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn ever
 
 
 def declared(fakes: object) -> int | Fraction:
-    """Return a number of fakes, or a share of the reports, as the text states it.
-
-    Examples
-    --------
-    >>> declared(100), declared(0.01)
-    (100, Fraction(1, 100))
-    """
+    """Return a number of fakes, or a share of the reports, as the text states it."""
     value = fakes.item() if type(fakes).__module__ == "numpy" and hasattr(fakes, "item") else fakes
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
@@ -52,24 +45,12 @@ def declared(fakes: object) -> int | Fraction:
 
 
 def count_of(fakes: int | Fraction, reports: int) -> int:
-    """Return the number of fakes among so many reports: a share is rounded up.
-
-    Examples
-    --------
-    >>> count_of(Fraction(1, 100), 1001), count_of(7, 1001)
-    (11, 7)
-    """
+    """Return the number of fakes among so many reports: a share is rounded up."""
     return fakes if isinstance(fakes, int) else math.ceil(fakes * reports)
 
 
 def fakes_among(fakes: object, reports: int) -> int:
-    """Return the number of fakes among so many reports; refuse half of them or more.
-
-    Examples
-    --------
-    >>> fakes_among(0.01, 1001), fakes_among(7, 1001)
-    (11, 7)
-    """
+    """Return the number of fakes among so many reports; refuse half of them or more."""
     count = count_of(declared(fakes), reports)
     if count and 2 * count >= reports:
         raise ValueError(
@@ -113,13 +94,6 @@ def odd_row(counts: Ints, weights: Ints | None = None, level: float = FALSE_ALAR
     Claim: if every report but so many ``fakes`` draws its row with these weights (by default all alike, ``(rows,)``,
     zeros nowhere), whatever it says of it, a row is returned with probability at most ``level``: every row pays for
     either side (Bonferroni).
-
-    Examples
-    --------
-    >>> odd_row(np.array([100, 104, 95, 101])) is None
-    True
-    >>> odd_row(np.array([100, 104, 195, 101]))[:3], odd_row(np.array([100, 104, 195, 101]), fakes=50)
-    ((2, 195, 125.0), None)
     """
     users, sides = int(counts.sum()), 2 * counts.size
     weights = np.ones(counts.size, dtype=np.int64) if weights is None else weights
@@ -152,10 +126,9 @@ def _tails(counts: Ints, users: int, share: float, fakes: int = 0) -> Floats:
 def why_odd(aggregate: Aggregator, fakes: int = 0) -> str | None:
     """Say which row is named too often or too rarely for honest reports and so many fakes; None if none is."""
     kernel = aggregate.config.kernel
-    if not isinstance(kernel, (Rowed, Question)):
+    if not isinstance(kernel, Rowed):
         return None
-    weights = kernel.weights if isinstance(kernel, Question) else None
-    if (odd := odd_row(kernel.row_counts(aggregate.tally), weights, fakes=fakes)) is None:
+    if (odd := odd_row(kernel.row_counts(aggregate.tally), kernel.weights, fakes=fakes)) is None:
         return None
     others = f", and {odd.rows - 1:,} other rows are as odd" if odd.rows > 1 else ""
     those, least = ("all", "some") if fakes == 0 else (f"all but {fakes:,}", f"more than {fakes:,}")

