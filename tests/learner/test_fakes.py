@@ -254,9 +254,9 @@ def test_the_estimator_and_the_command_line_take_the_bound(cli, tmp_path):
     assert "At most 40 of the reports are taken to be fakes" in out
     shown = pl.read_csv(tmp_path / "out.csv")["p_value"].to_numpy()
     assert shown == pytest.approx(learnt().certificate([[0.05], [0.95]], fakes=40).p_value, abs=1e-6)
-    assert "labels certified with confidence 0.9, with up to 40 fakes among them" in out
+    assert "labels certified with confidence 0.9, even if up to 40 reports are forged" in out
     code, out, _ = cli(*words, "--confidence", "0.9", "--fakes", "0.004")
-    assert "with up to 40 fakes among them" in out.splitlines()[0]
+    assert "even if up to 40 reports are forged" in out.splitlines()[0]
     code, out, _ = cli(*words, "--confidence", "0.9")
     assert out.splitlines()[0] == "2 of 2 labels certified with confidence 0.9, assuming nobody forges reports."
     assert "With --fakes 0.01, 2 of them stay certified." in out
@@ -328,7 +328,7 @@ def test_plans_with_fakes_need_more_of_everything():
     for same in (Fraction(1, 1000), np.float64(0.001)):
         assert plan(epsilon=1, margin=0.02, fakes=same) == share
     assert plan(epsilon=1, margin=0.02, fakes=0.0) == plain
-    assert "with up to 100 fakes among them" in str(more)
+    assert "even if up to 100 reports are forged" in str(more)
     assert "assuming nobody forges reports" in str(plain)
     assert not plan(users=1000, margin=0.02, fakes=100).feasible
 
@@ -363,7 +363,7 @@ def test_plans_with_fakes_from_the_shell(cli, tmp_path, fakes):
     assert f"At most {found.fakes} of the reports are taken to be fakes" in (tmp_path / "p.html").read_text()
     code, out, _ = cli(*asked, "--users", "77777", "--report", str(tmp_path / "q.html"))
     assert code == 0
-    assert "fakes among them" in out
+    assert "reports are forged" in out
     code, _, err = cli("learn", "plan", "--margin", "0.02", "--epsilon", "1", "--fakes", "some")
     assert code == 2
     assert "--fakes must be a whole number of reports, or a share of them, as in 100 or 0.01, got 'some'" in err
