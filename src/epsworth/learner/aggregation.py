@@ -26,6 +26,14 @@ _ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
 
 
+def begins_with(path: str | Path, magic: bytes) -> bool:
+    """Tell whether there is such a file, and how it begins."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as stream:
+        return stream.read(len(magic)) == magic
+
+
 class Aggregator:
     """The server's counters: integers, so that any order of adding and merging gives the same state.
 

@@ -131,7 +131,7 @@ def certify(
 
     Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
     """
-    config, kernel = _cells_of(aggregate)
+    kernel: Mechanism = aggregate.config.kernel
     checked_probability(confidence)
     if adjust not in get_args(Adjust):
         raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
@@ -153,8 +153,8 @@ def certify(
     lower, upper = interval or np.full((2, kernel.cells), np.nan)
     point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
     found = Certificates(
-        class_array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
-        point, cell, confidence, risk.spent, count,
+        class_array(aggregate.config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell],
+        upper[cell], point, cell, confidence, risk.spent, count,
     )  # fmt: skip
     return found if (reason := why_odd(aggregate, count)) is None else _nothing_certified(found, reason)
 
@@ -187,7 +187,8 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     The average of eta - 1/2 over the cell then exceeds what eta can vary inside it.  Cells that hold points which
     were moved to the edge are left out: those users come from elsewhere.
     """
-    config, kernel = _cells_of(aggregate)
+    config = cast(LatticeConfig, aggregate.config)  # a classifier's
+    kernel = config.kernel
     constant, exponent, mass = (checked_number(value, "holder") for value in holder)
     if not (constant >= 0 and 0 < exponent <= 1 and 0 < mass <= 1):
         raise ValueError(f"holder needs constant >= 0, exponent in (0, 1] and mass in (0, 1], got {tuple(holder)}")
@@ -203,8 +204,3 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     # units: 3 of the diameter, 1 of its power (C library) and 1 of the product; 2 of twice the mass and the quotient
     varies = up(constant * diameter**exponent, ulps=5)
     return np.asarray((down(least / (2 * mass), ulps=2) > varies) & inner)
-
-
-def _cells_of(aggregate: Aggregator) -> tuple[LatticeConfig, Mechanism]:
-    config = cast(LatticeConfig, aggregate.config)  # a classifier's
-    return config, config.kernel

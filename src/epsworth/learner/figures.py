@@ -134,10 +134,11 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95, *, f
     labels = model.numbers(X).reshape(shape)
     proven = not isinstance(config.kernel, Cosine)
     sure = model.certificate(X, fakes=fakes, confidence=confidence) if proven else None
-    held = np.zeros(shape, dtype=bool) if sure is None else _agreeing(model, sure.label, labels) & (
-        sure.certified.reshape(shape)
-    )  # fmt: skip
-    extent = _extent(model)
+    held = np.zeros(shape, dtype=bool)
+    if sure is not None:  # smoothing may predict another label than the certified one
+        held = (sure.certified & (sure.label == model.classes_[labels.ravel()])).reshape(shape)
+    across, up = config.box[0], config.box[1] if len(config.box) > 1 else (0.0, 1.0)
+    extent = (*across, *up)
     panel.imshow(_colours(labels, held), origin="lower", extent=extent, aspect="auto", interpolation="nearest")
     shown = []
     for k, label in enumerate(config.classes):
@@ -169,17 +170,6 @@ def _points(model: Classifier) -> tuple[Floats, tuple[int, int]]:
         return np.tile(own[0], STRIP)[:, None], (STRIP, POINTS)
     across, up = np.meshgrid(*own)
     return np.column_stack([across.ravel(), up.ravel()]), (POINTS, POINTS)
-
-
-def _extent(model: Classifier) -> tuple[float, float, float, float]:
-    across, *rest = model.config.box
-    up = rest[0] if rest else (0.0, 1.0)
-    return across[0], across[1], up[0], up[1]
-
-
-def _agreeing(model: Classifier, certified: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Tell where the certified label is the predicted one: smoothing may differ."""
-    return np.asarray(certified.reshape(labels.shape) == model.classes_[labels])
 
 
 def _colours(labels: np.ndarray, held: np.ndarray) -> Floats:

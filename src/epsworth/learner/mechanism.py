@@ -355,13 +355,6 @@ class Mechanism(Tallied):
         p[cell, best] = 0.0
         return as_floats(p.max(axis=1))
 
-    def p_values(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
-        """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
-
-        A wrong label must win against the right one; with several classes each wrong label might (union bound).
-        """
-        return times(self.classes - 1, self.against(tally, best, fakes))
-
     def interval(self, tally: Tally, risk: Risk) -> Interval | None:
         """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""
         found = self.votes(tally)

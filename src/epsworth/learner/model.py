@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.files import reading, replacing
-from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.aggregation import Aggregator, begins_with
 from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.encoding import cells, class_array, flat, nearest
@@ -178,10 +178,7 @@ class Classifier:
     @staticmethod
     def wrote(path: str | Path) -> bool:
         """Tell whether a file begins like those of `save`."""
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
+        return begins_with(path, MAGIC)
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 from numpy.typing import ArrayLike
 
 from epsworth.files import check_distinct, check_name, check_writable, replacing
-from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
+from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
 from epsworth.learner.config import Asked
@@ -172,14 +172,14 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
     size, unit = os.path.getsize(path), config.report_size
-    whole = is_lines(path) or _is_state(path)
+    whole = is_lines(path) or begins_with(path, MAGIC)
     step = size if whole else max(PART, config.kernel.empty().counts.nbytes) // unit * unit
     for start in range(0, size, max(step, unit)):
         yield Part(path, start, min(size, start + max(step, unit)))
 
 
 def _aggregate(config: Asked, part: Part) -> Aggregator:
-    if _is_state(part.path):
+    if begins_with(part.path, MAGIC):
         held = Aggregator.load(part.path)
         try:
             return Aggregator(config).merge(held)
@@ -203,7 +203,7 @@ def report_blocks(config: Asked, path: Path) -> Iterator[bytes | list[bytes]]:
     """Yield the reports of a file as they lie there, in bounded memory; a state, which holds none, is refused."""
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
-    if _is_state(path):
+    if begins_with(path, MAGIC):
         raise ValueError(f"{path} is the state of an aggregation, which holds no reports; name files of reports")
     lines = is_lines(path)
     with path.open("rb") as stream:
@@ -253,15 +253,10 @@ def check_table(path: Path) -> str:
     return ending
 
 
-def _is_state(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 def is_lines(path: Path) -> bool:
     """Tell files of JSON lines from packed ones by their ending; others are refused."""
     if path.suffix not in (PACKED, *LINES):
-        if path.is_file() and _is_state(path):
+        if begins_with(path, MAGIC):
             return False
         raise ValueError(f"{path} has an unknown ending; reports are {PACKED} or {', '.join(LINES)} files")
     return path.suffix in LINES

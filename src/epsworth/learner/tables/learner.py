@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
-from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.aggregation import Aggregator, begins_with
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import canonical
 from epsworth.learner.fakes import why_odd
@@ -188,10 +188,7 @@ class TableLearner:
     @staticmethod
     def wrote(path: str | Path) -> bool:
         """Tell whether a file begins like those of `save`."""
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return stream.read(len(BEGINNING)) == BEGINNING
+        return begins_with(path, BEGINNING)
 
     @classmethod
     def load(cls, path: str | Path) -> TableLearner:
