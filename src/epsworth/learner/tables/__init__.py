@@ -2,9 +2,8 @@
 
 ``columns``    `Number`, `Category`: how a record is coded, in whole numbers; rows: what a bit may tell
 ``regimes``    which rounds, from public numbers; ``config``: `TableConfig`
-``kernels``    how a user answers; sums of a population
 ``estimates``  from sums to tables of bins and labels; ``scores``: from tables to a classifier; weights
-``rounds``     `Round`, `ScoreAudit`: what clients get
+``rounds``     `Round`, `ScoreAudit`: what clients get, and how a user answers
 ``learner``    `TableLearner`: opens and closes rounds; ``model``: `TableClassifier`
 ``audited``    `AuditedClassifier`: what can be certified of it
 """
