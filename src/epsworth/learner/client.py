@@ -55,13 +55,8 @@ class Client:
     def reports(self, X: ArrayLike, y: ArrayLike | Sequence[object], *, rows: ArrayLike | None = None) -> bytes:
         """Return one report per row, end to end: for a device that keeps several records, or a trusted proxy."""
         row = checked_rows(self.config, rows)  # before anything is seen of the records
-        return self.of_users(self.config.admitted(X, y), row)
-
-    def of_users(self, users: Any, row: Ints | None = None) -> bytes:
-        """Return one report per checked user, end to end, about the rows that are assigned to them if any are."""
-        if row is None:
-            checked_rows(self.config, None)
-        elif row.size != users.label.size:
+        users = self.config.admitted(X, y)
+        if row is not None and row.size != users.label.size:
             raise ValueError(f"X has {users.label.size} rows but rows has {row.size} numbers; give one per report")
         return drawn_reports(self.config, users, SystemWords(), row)
 

@@ -437,6 +437,13 @@ class LatticeConfig(Asked):
         }  # fmt: skip
 
     @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LatticeConfig:
+        """Read the JSON form; a stated fingerprint must be the content's."""
+        if format_of(document) != cls.FORMAT:
+            raise ValueError("the configuration is not a table with version = 1; write it anew")
+        return super().from_dict(document)
+
+    @classmethod
     def read(cls, document: Mapping[str, Any]) -> LatticeConfig:
         """Read the JSON form."""
         checked_epsilon(document["alpha"], "alpha")

@@ -184,10 +184,6 @@ class TableConfig(Configuration):
         """The columns' names."""
         return tuple(column.name for column in self.columns)
 
-    def column(self, name: str) -> Column:
-        """Return the column of a name."""
-        return self.columns[self.names.index(name)]  # type: ignore[no-any-return]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
