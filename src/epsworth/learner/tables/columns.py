@@ -145,6 +145,10 @@ class Category:
         """Which value an entry of a record is."""
         return Values(self.values)
 
+    def number(self, value: Any) -> int:
+        """Return the position of a value, -1 for any other."""
+        return self.known.position(value)
+
 
 Column = Number | Category
 
