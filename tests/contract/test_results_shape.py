@@ -98,12 +98,12 @@ def pool():
 
 
 def learnt():
-    yield "Plan", learner.plan(epsilon=1.0, users=1000)
+    yield "Plan", learner.plan(epsilon=1.0, users=1000, fakes=0)
     yield "Central", ew.shuffled(1.0, users=1000, delta=1e-6)
     config = learner.LatticeConfig(box=(0, 1), m=4, classes=("<no>", "<yes>"), mechanism="krr", epsilon=3)
     names = np.where(ROWS[:, 0] > 0.5, "<yes>", "<no>")
     sums = learner.simulate(config, ROWS[:, :1], names, np.random.default_rng(0))
-    yield "Certificates", learner.Classifier.from_aggregate(sums).certificate(ROWS[:3, :1])
+    yield "Certificates", learner.Classifier.from_aggregate(sums).certificate(ROWS[:3, :1], fakes=0)
     validation = learner.PrivateValidation([lambda x: np.zeros(len(x))], epsilon=2)
     yield "Accuracies", validation.accuracies(validation.vote(np.zeros((500, 1)), np.zeros(500)))
 

@@ -14,8 +14,7 @@ import pytest
 from epsworth.guarantees import Pure
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, PrivateValidation, simulate, write_reports
 from epsworth.learner.aggregation import MAGIC
-from epsworth.learner.door import admitted
-from epsworth.learner.tallies import MOST_USERS, Tally, exact_sum
+from epsworth.learner.mechanism import MOST_USERS, Tally, exact_sum
 from epsworth.mechanisms.words import ReplayableWords
 
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))
@@ -38,7 +37,7 @@ def test_an_unusable_record_is_reported_with_a_law_that_does_not_depend_on_it(na
     c = config(name, outside=outside)
     nothing = c.kernel.draw(config(name, outside="zero").users([[7.0, 7.0]], [0]), ReplayableWords(1))
     for x, label in UNUSABLE:
-        assert (c.kernel.draw(admitted(c, [x], [label]), ReplayableWords(1)) == nothing).all()
+        assert (c.kernel.draw(c.admitted([x], [label]), ReplayableWords(1)) == nothing).all()
         assert Aggregator(c).add(Client(c).report(x, label)) == 1
 
 
@@ -46,9 +45,9 @@ def test_an_unusable_record_is_reported_with_a_law_that_does_not_depend_on_it(na
 def test_an_infinite_value_lies_outside_the_box(name):
     for outside in ("clip", "zero"):
         c = config(name, outside=outside)
-        found, finite = (admitted(c, [[0.1, far], [-far, 0.1]], [0, 1]) for far in (math.inf, 1e9))
+        found, finite = (c.admitted([[0.1, far], [-far, 0.1]], [0, 1]) for far in (math.inf, 1e9))
         assert all((a == b).all() for a, b in zip(found, finite, strict=True))
-        huge = admitted(c, [[0.1, 10**400], [-(10**400), 0.1]], [0, 1])
+        huge = c.admitted([[0.1, 10**400], [-(10**400), 0.1]], [0, 1])
         assert all((a == b).all() for a, b in zip(huge, finite, strict=True))
 
 
@@ -58,15 +57,15 @@ def test_one_unusable_record_changes_no_other(tmp_path):
     usable = c.users([[0.1, 0.9], [0.7, 0.2]], [0, 1])
     for table in (X, np.array(X, dtype=object), pl.DataFrame(np.array(X, dtype=str), schema=["x0", "x1"]).to_numpy()):
         for labels in (y, pl.Series([0, 1, 1]), np.array(["0", "oh", "1"]), pl.Series([0, None, 1]).to_numpy()):
-            found = admitted(c, table, labels)
+            found = c.admitted(table, labels)
             assert found.outside.tolist() == [False, True, False]
             assert (found.unit[[0, 2]] == usable.unit).all()
             assert found.label[[0, 2]].tolist() == [0, 1]
     assert write_reports(c, X, y, tmp_path / "r.ldp") == 3
     texts = config(classes=("0", "true"))
-    assert admitted(texts, [[0.1, 0.1]] * 2, [0, "true"]).outside.tolist() == [False, False]
+    assert texts.admitted([[0.1, 0.1]] * 2, [0, "true"]).outside.tolist() == [False, False]
     truths = config(classes=(False, True))
-    assert admitted(truths, [[0.1, 0.1]] * 3, ["true", "False", "?"]).label.tolist() == [1, 0, 0]
+    assert truths.admitted([[0.1, 0.1]] * 3, ["true", "False", "?"]).label.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("x", [[0.1], [0.1, 0.2, 0.3], None, 0.3, {"a": 1, "b": 2}, "secret"])
@@ -81,7 +80,7 @@ def test_a_record_of_another_shape_is_refused_without_showing_it(x):
 
 @pytest.mark.parametrize("given", [Decimal("0.5"), np.float32(0.5), " 0.5 "])
 def test_numbers_of_every_kind_are_read(given):
-    assert admitted(config(), [[given, None], [given, 0.5]], [0, 0]).unit[1].tolist() == [0.5, 0.5]
+    assert config().admitted([[given, None], [given, 0.5]], [0, 0]).unit[1].tolist() == [0.5, 0.5]
 
 
 def test_where_records_are_refused_the_promise_is_of_those_who_report():

@@ -32,7 +32,7 @@ from epsworth.learner import (
     report_file,
     simulate,
 )
-from epsworth.learner.entries import Values, number_of
+from epsworth.learner.encoding import Values, number_of
 from epsworth.learner.report_files import draw
 from epsworth.mechanisms.words import ReplayableWords
 
@@ -90,7 +90,7 @@ def test_no_row_of_a_file_decides_how_another_is_read(tmp_path, odd, ending, mon
         drawn[path.name] = users
         draw(config, users, path, words, as_lines=as_lines)
 
-    monkeypatch.setattr("epsworth.learner.reported_table.draw", noting)
+    monkeypatch.setattr("epsworth.learner.report_files.draw", noting)
     found = []
     for number, cell in enumerate(("1", odd)):
         rows = [{"a": "1", "floor": cell, "sex": "0", "y": cell}, *[{"a": "2", "floor": "2", "sex": "1", "y": "1"}] * 3]
@@ -181,7 +181,8 @@ def test_what_is_no_number_is_named_at_every_door(odd, tmp_path):
     frame = pd.DataFrame({"age": pd.Series([9, odd], dtype=object), "bmi": [50, 50]})
     for table in ([[9, 50], [odd, 50]], objects, frame):
         for ask in (
-            model.predict, model.decision_function, model.certificate, lambda t: asked.users(t, [0, 1]),
+            model.predict, model.decision_function, lambda t: model.certificate(t, fakes=0),
+            lambda t: asked.users(t, [0, 1]),
             lambda t: simulate(asked, t, [0, 1], 0),
             lambda t: expected_accuracy(asked, t, [0, 1], users=9, rng=0, runs=1),
         ):  # fmt: skip

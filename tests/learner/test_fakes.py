@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+from dataclasses import MISSING, fields
 from fractions import Fraction
 
 import numpy as np
@@ -11,15 +13,32 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from epsworth.learner import Aggregator, Classifier, Holder, LatticeConfig, LDPClassifier, plan, simulate
-from epsworth.learner.client import pack
+from epsworth.learner import (
+    Aggregator,
+    AuditedClassifier,
+    Certificates,
+    Classifier,
+    Holder,
+    LatticeConfig,
+    LDPClassifier,
+    Plan,
+    plan,
+    simulate,
+)
 from epsworth.learner.fakes import HONEST
-from epsworth.learner.power import Ballot, critical, sign_power
-from epsworth.learner.tails import sign_test
-from epsworth.learner.tallies import Tally
+from epsworth.learner.figures import plot_map, told_of
+from epsworth.learner.mechanism import Tally, times
+from epsworth.learner.planning import central_of
+from epsworth.learner.tails import Ballot, critical, sign_power, sign_test
+from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import ReplayableWords
 
 UNIT = LatticeConfig(box=(0, 1), m=8, mechanism="hadamard", epsilon=1)
+
+
+def p_values(kernel, tally, best, fakes=0):
+    """Return, per cell, a p-value for "``best`` has more mass in it than every other label": any of them might."""
+    return times(kernel.classes - 1, kernel.against(tally, best, fakes))
 
 
 def learnt(config=UNIT, users=10_000, seed=0):
@@ -56,8 +75,8 @@ def test_false_certificates_are_as_rare_as_promised_by_enumeration(n):
         tallies = [Tally(np.array([[n - k, k], [0, 0]]), np.array([n])) for k in seen.tolist()]
         one = np.array([1])
         for level in (0.05, 0.3):
-            declared = np.array([kernel.p_values(tally, one, fakes)[0] <= level for tally in tallies])
-            silent = np.array([kernel.p_values(tally, one)[0] <= level for tally in tallies])
+            declared = np.array([p_values(kernel, tally, one, fakes)[0] <= level for tally in tallies])
+            silent = np.array([p_values(kernel, tally, one)[0] <= level for tally in tallies])
             assert mass @ declared <= level
             assert mass @ silent > level
             assert mass @ declared > 0
@@ -96,7 +115,7 @@ def test_fakes_that_see_all_reports_gain_nothing_where_they_are_declared(name, c
             for declared in (False, True):
                 allowed = fakes * declared
                 p = float(sign_test(wins[1, 0] - allowed, wins[0, 1] + allowed))
-                assert p <= kernel.p_values(tally, one, allowed)[0]  # the largest over rivals, times their number
+                assert p <= p_values(kernel, tally, one, allowed)[0]  # the largest over rivals, times their number
                 false[fakes, declared] += p <= 0.05
     # binomial(400, 0.05) exceeds 43 with probability 1e-5, and 2 amounts of 8 cases are looked at
     assert max(false[10, True], false[30, True]) <= 43
@@ -116,7 +135,7 @@ def test_rates_with_and_without_a_declared_bound():
 
 
 def test_fakes_on_one_row_certify_nothing_wrong_where_they_are_declared():
-    """Two million reports, all labels 0: 1 % fakes turn every label; declared, no turned label is certified."""
+    """Two million reports, all labels 0: 1 % fakes turn every label; declared or seen, no turned label is certified."""
     c = LatticeConfig(box=(0, 1), m=11, d=2, mechanism="hadamard", epsilon=1)
     middle = (np.arange(11) + 0.5) / 11
     X = np.array([(a, b) for a in middle for b in middle])
@@ -125,13 +144,16 @@ def test_fakes_on_one_row_certify_nothing_wrong_where_they_are_declared():
     with pytest.warns(UserWarning, match="^row 0 is named by"):
         model = Classifier.from_aggregate(sums, None)
     silent, declared = (model.certificate(X, confidence=0.95, fakes=fakes) for fakes in (0, 20_000))
-    assert (silent.certified & (silent.label == 1)).all()
+    assert (silent.label == 1).all()
+    assert not silent.certified.any()  # so many reports of one row are seen
+    assert silent.reason is not None
     assert not declared.certified.any()
+    assert declared.reason is None  # so many were declared
 
 
 def test_the_result_says_how_many_fakes_are_allowed_for():
     model, x = learnt(), [[0.05], [0.95]]
-    honest = model.certificate(x)
+    honest = model.certificate(x, fakes=0)
     assert honest.fakes == 0
     assert HONEST in str(honest)
     assert np.isfinite(honest.lower).all()
@@ -152,19 +174,45 @@ def test_as_many_fakes_as_votes_leave_nothing():
     """F >= wins: p is 1, not the tail of a negative count."""
     kernel = LatticeConfig(box=(0, 1), m=1, mechanism="krr", epsilon=1).kernel
     tally = Tally(np.array([0, 9]), np.array([9]))
-    p = [kernel.p_values(tally, np.array([1]), fakes)[0] for fakes in range(12)]
+    p = [p_values(kernel, tally, np.array([1]), fakes)[0] for fakes in range(12)]
     assert p[0] == pytest.approx(2.0**-9)
     assert (np.diff(p) >= 0).all()
     assert p[9:] == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("fakes", [-1, 0.01, 1.0, True, "3", None, 5000, 10**30, np.float64(2), Fraction(1, 2)])
+@pytest.mark.parametrize("fakes", [-1, 1.0, True, "3", None, 5000, 10**30, np.float64(2), Fraction(1, 2)])
 def test_bounds_that_are_none_are_refused(fakes):
     for ask in (learnt().certificate, learnt().abstain):
         with pytest.raises(
-            ValueError, match=r"^fakes must be a whole number from 0 to 4999, fewer than half of the 10000"
+            ValueError, match=r"^fakes must be (a whole number of reports|fewer than half of the 10,000 reports)"
         ):
             ask([[0.1]], fakes=fakes)
+
+
+def test_no_door_certifies_or_plans_without_a_declaration():
+    """Nobody is assumed to be honest by default: whoever asks says so."""
+    model, x = learnt(), np.random.default_rng(0).random((400, 1))
+    estimator = LDPClassifier(4, mechanism="hadamard", m=4, random_state=0).fit(x, x[:, 0] > 0.5)
+    for ask in (model, estimator):
+        for name in ("certificate", "abstain"):
+            with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'fakes'"):
+                getattr(ask, name)([[0.1]])
+    for kind in (AuditedClassifier, Classifier, LDPClassifier):
+        for name in ("certificate", "abstain"):
+            assert inspect.signature(getattr(kind, name)).parameters["fakes"].default is inspect.Parameter.empty
+    for ask in (plan, central_of, told_of, plot_map):
+        assert inspect.signature(ask).parameters["fakes"].default is inspect.Parameter.empty
+    with pytest.raises(TypeError, match="'fakes'"):
+        plan(epsilon=1, margin=0.02)
+    for kind in (Certificates, Plan):
+        assert next(one for one in fields(kind) if one.name == "fakes").default is MISSING
+
+
+def test_a_share_of_the_reports_at_hand_is_rounded_up():
+    model = learnt(users=10_001)
+    for share in (0.01, Fraction(1, 100), np.float64(0.01)):
+        assert model.certificate([[0.1]], fakes=share).fakes == 101
+    assert model.certificate([[0.1]], fakes=0.0).fakes == 0
 
 
 def test_whole_numbers_of_numpy_bound_fakes_too():
@@ -192,7 +240,7 @@ def test_a_small_aggregate_allows_for_few_or_none():
         sums.add(pack(UNIT, UNIT.kernel.format.encode(np.arange(users) % 16)))
         model = Classifier.from_aggregate(sums)
         assert model.certificate([[0.1]], fakes=most).fakes == most
-        with pytest.raises(ValueError, match=f"from 0 to {most}"):
+        with pytest.raises(ValueError, match=f"fewer than half of the {users} reports"):
             model.certificate([[0.1]], fakes=most + 1)
 
 
@@ -211,9 +259,15 @@ def test_the_estimator_and_the_command_line_take_the_bound(cli, tmp_path):
     assert "At most 40 of the reports are taken to be fakes" in out
     shown = pl.read_csv(tmp_path / "out.csv")["p_value"].to_numpy()
     assert shown == pytest.approx(learnt().certificate([[0.05], [0.95]], fakes=40).p_value, abs=1e-6)
+    assert "labels certified with confidence 0.9, even if up to 40 reports are forged" in out
+    code, out, _ = cli(*words, "--confidence", "0.9", "--fakes", "0.004")
+    assert "even if up to 40 reports are forged" in out.splitlines()[0]
+    code, out, _ = cli(*words, "--confidence", "0.9")
+    assert out.splitlines()[0] == "2 of 2 labels certified with confidence 0.9, assuming nobody forges reports."
+    assert "With --fakes 0.01, 2 of them stay certified." in out
     for more, message in (
         (["--fakes", "4"], "--fakes is about certificates; give --confidence, too"),
-        (["--confidence", "0.9", "--fakes", "5000"], "fakes must be a whole number from 0 to 4999"),
+        (["--confidence", "0.9", "--fakes", "5000"], "fakes must be fewer than half of the 10,000 reports"),
     ):
         code, _, err = cli(*words, *more)
         assert code != 0
@@ -279,8 +333,8 @@ def test_plans_with_fakes_need_more_of_everything():
     for same in (Fraction(1, 1000), np.float64(0.001)):
         assert plan(epsilon=1, margin=0.02, fakes=same) == share
     assert plan(epsilon=1, margin=0.02, fakes=0.0) == plain
-    assert "with up to 100 fakes among them" in str(more)
-    assert "fakes" not in str(plain)
+    assert "even if up to 100 reports are forged" in str(more)
+    assert "assuming nobody forges reports" in str(plain)
     assert not plan(users=1000, margin=0.02, fakes=100).feasible
 
 
@@ -289,11 +343,11 @@ def test_plans_that_fakes_make_impossible_say_so():
         ValueError, match=r"^fakes: no number of users outvotes a share of 0.01 .* only one below 0.0023"
     ):
         plan(epsilon=1, margin=0.02, fakes=0.01)
-    with pytest.raises(ValueError, match="fewer than half of the 100 users, got 50"):
+    with pytest.raises(ValueError, match="fewer than half of the 100 reports, got 50"):
         plan(epsilon=1, users=100, fakes=50)
     for odd in (-1, 0.5, 1.5, True, "1", None, math.nan, -0.1):
         with pytest.raises(
-            ValueError, match=r"^fakes must be a whole number of users, or a share of them below one half"
+            ValueError, match=r"^fakes must be a whole number of reports, or a share of them below one half"
         ):
             plan(epsilon=1, margin=0.02, fakes=odd)
     with pytest.raises(ValueError, match="fakes must be 0 for 'slides'"):
@@ -314,7 +368,7 @@ def test_plans_with_fakes_from_the_shell(cli, tmp_path, fakes):
     assert f"At most {found.fakes} of the reports are taken to be fakes" in (tmp_path / "p.html").read_text()
     code, out, _ = cli(*asked, "--users", "77777", "--report", str(tmp_path / "q.html"))
     assert code == 0
-    assert "fakes among them" in out
+    assert "reports are forged" in out
     code, _, err = cli("learn", "plan", "--margin", "0.02", "--epsilon", "1", "--fakes", "some")
     assert code == 2
-    assert "--fakes must be a whole number of users, or a share of them, as in 100 or 0.001, got 'some'" in err
+    assert "--fakes must be a whole number of reports, or a share of them, as in 100 or 0.01, got 'some'" in err

@@ -237,6 +237,7 @@ def test_labels_are_written_in_the_format_that_their_file_is_named_after(cli, le
     for name, read in (("l.csv", pl.read_csv), ("l.parquet", pl.read_parquet), ("l.jsonl", pl.read_ndjson)):
         code, out, _ = cli(f"learn predict m.learner some.csv {name} --confidence .95")
         assert code == 0
+        assert "labels certified with confidence 0.95, assuming nobody forges reports" in out.splitlines()[0]
         assert "All reports are taken to be honest" in out
         found[name] = read(name)
     assert found["l.csv"].equals(found["l.parquet"])

@@ -31,7 +31,7 @@ def test_certificates_spend_what_was_asked_for_and_no_more(classes, confidence):
     asked, rivals, seen = 1 - Fraction(confidence), len(classes) - 1, []
     for users in range(100, 3100, 100):
         model = learnt(classes, users=users)
-        found = model.certificate((np.arange(8)[:, None] + 0.5) / 8, confidence=confidence)
+        found = model.certificate((np.arange(8)[:, None] + 0.5) / 8, confidence=confidence, fakes=0)
         assert found.spent == asked
         best = model.estimates.argmax(axis=1) if rivals > 1 else (model.estimates[:, 0] >= 0).astype(int)
         hardest = model.config.kernel.against(model.aggregate.tally, best)
@@ -41,11 +41,11 @@ def test_certificates_spend_what_was_asked_for_and_no_more(classes, confidence):
     between = [asked / (8 * rivals) < Fraction(p) <= asked / max(8, rivals) for p in seen]
     assert rivals == 1 or any(between)  # whoever forgets either division certifies more
     for adjust in ("bh", "by"):
-        assert model.certificate([[0.5]], confidence=confidence, adjust=adjust).spent == asked
+        assert model.certificate([[0.5]], confidence=confidence, adjust=adjust, fakes=0).spent == asked
 
 
 def test_certificates_that_spend_too_much_are_a_fault():
-    found = learnt().certificate([[0.5]], confidence=0.9)
+    found = learnt().certificate([[0.5]], confidence=0.9, fakes=0)
     fields = vars(found) | {"confidence": 0.95}
     with pytest.raises(Overspent, match="cannot hold with confidence"):
         Certificates(**fields)
@@ -55,7 +55,7 @@ def test_intervals_are_apart_and_points_together():
     """A cell's interval pays with a risk of its own; the points' share one."""
     model = learnt()
     kernel, tally = model.config.kernel, model.aggregate.tally
-    found = model.certificate((np.arange(8)[:, None] + 0.5) / 8, confidence=0.9)
+    found = model.certificate((np.arange(8)[:, None] + 0.5) / 8, confidence=0.9, fakes=0)
     alone = kernel.interval(tally, Risk.apart(0.9, 8))
     together = kernel.interval(tally, Risk.of(0.9).split(8))
     assert (found.lower == alone.lower).all()
@@ -63,7 +63,7 @@ def test_intervals_are_apart_and_points_together():
     least = np.maximum(together.lower, -together.upper)
     edge = float(np.sort(least)[4])  # of the cells, some lie on either side
     point = model.certificate(
-        (np.arange(8)[:, None] + 0.5) / 8, confidence=0.9, holder=Holder(edge / 2 * 8, 1.0, 1.0)
+        (np.arange(8)[:, None] + 0.5) / 8, confidence=0.9, holder=Holder(edge / 2 * 8, 1.0, 1.0), fakes=0
     ).point
     inner = np.arange(8) % 7 > 0
     assert (point == (inner & (least > edge))).all()
@@ -81,9 +81,9 @@ def test_accuracies_spend_what_was_asked_for():
 def test_results_print_and_write_their_numbers(tmp_path):
     model = learnt(name="slides")
     results = [
-        model.certificate([[0.1], [0.9]], confidence=0.9, holder=Holder(1.0)),
-        plan(epsilon=1, margin=0.02),
-        plan(users=100, margin=0.01),
+        model.certificate([[0.1], [0.9]], confidence=0.9, holder=Holder(1.0), fakes=0),
+        plan(epsilon=1, margin=0.02, fakes=0),
+        plan(users=100, margin=0.01, fakes=0),
         PrivateValidation([len], epsilon=2).accuracies(np.array([[0, 1], [0, 0]] * 30)),
     ]
     for number, result in enumerate(results):

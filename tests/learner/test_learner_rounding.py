@@ -14,9 +14,8 @@ from epsworth.bounds import Interval, Risk
 from epsworth.learner import MECHANISMS, chernoff
 from epsworth.learner.certificates import Holder, _smooth
 from epsworth.learner.coins import WORD
-from epsworth.learner.power import tail, tail_error
-from epsworth.learner.tails import difference_interval, sign_test, units, vote_interval
-from epsworth.learner.tallies import Tally
+from epsworth.learner.mechanism import Tally
+from epsworth.learner.tails import difference_interval, sign_test, tail, tail_error, units, vote_interval
 
 SIZES = [1, 2, 3, 5, 10, 50, 100, 333, 500, 900, 1076]  # at the last one the library's terms begin at zero
 

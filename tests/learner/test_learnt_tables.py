@@ -30,14 +30,13 @@ from epsworth.learner import (
     assigned_rows,
     simulate,
 )
-from epsworth.learner.asked import load_asked
 from epsworth.learner.coins import WORD
-from epsworth.learner.tables.columns import EVEN, FINE, Records, bins_of
+from epsworth.learner.config import load_asked
+from epsworth.learner.encoding import sequency, signs, walsh
+from epsworth.learner.tables.columns import EVEN, FINE, Records, bins_of, table_rows
 from epsworth.learner.tables.estimates import evened, kappa, knots, shrink, tree
 from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.regimes import planned
-from epsworth.learner.tables.rows import table_rows
-from epsworth.learner.tables.walsh import sequency, signs, walsh
 from epsworth.mechanisms.words import ReplayableWords
 
 GIVEN = json.loads((Path(__file__).parents[1] / "reference/learner_tables.json").read_text())
@@ -397,13 +396,13 @@ def test_an_audit_is_wrong_no_more_often_than_it_may_be(published):
     y = np.where(np.arange(2000) % 100 < 51, "no", "yes")
     audit, wrong = ScoreAudit.of(published), 0
     truth = {}
-    band = AuditedClassifier(simulate(audit, X, y, 0)).certificate(X).cell
+    band = AuditedClassifier(simulate(audit, X, y, 0)).certificate(X, fakes=0).cell
     for one in np.unique(band):
         truth[one] = "no" if (y[band == one] == "no").mean() > 0.5 else "yes"
     own = np.array([truth[one] for one in band])
     even = {one for one in truth if (y[band == one] == "no").mean() == 0.5}
     for seed in range(300):
-        sure = AuditedClassifier(simulate(audit, X, y, seed, users=4000)).certificate(X, confidence=0.9)
+        sure = AuditedClassifier(simulate(audit, X, y, seed, users=4000)).certificate(X, confidence=0.9, fakes=0)
         wrong += bool((sure.certified & (sure.label != own) & ~np.isin(band, list(even))).any())
     assert wrong <= 30 + 4 * np.sqrt(300 * 0.1 * 0.9)
 
@@ -414,7 +413,7 @@ def test_an_audit_certifies_clear_scores_and_orders_probabilities(published):
     sums = Aggregator(audit)
     sums.add(Client(audit).reports(X, y))
     found = AuditedClassifier(sums)
-    sure = found.certificate(X)
+    sure = found.certificate(X, fakes=0)
     assert sure.certified.mean() > 0.5
     assert (sure.label[sure.certified] == published.predict(X)[sure.certified]).mean() > 0.9
     told = AuditedClassifier(simulate(ScoreAudit.of(published, "probabilities"), X, y, 1, users=10**6))
@@ -430,12 +429,12 @@ def test_an_audit_certifies_clear_scores_and_orders_probabilities(published):
         found.predict_proba(X)
     with pytest.raises(ValueError, match="no sums of an audit"):
         AuditedClassifier(Aggregator(audit.bands, sums.tally))
-    assert (np.ma.getmaskarray(found.abstain(X)) == ~sure.certified).all()
+    assert (np.ma.getmaskarray(found.abstain(X, fakes=0)) == ~sure.certified).all()
 
 
 def test_scores_of_a_table_have_no_certificate(published):
     with pytest.raises(ValueError, match="no certificate covers them"):
-        published.certificate([[50.0, 1.0, 170.0, "nurse", 1]])
+        published.certificate([[50.0, 1.0, 170.0, "nurse", 1]], fakes=0)
 
 
 def test_a_session_goes_on_from_its_file(tmp_path):

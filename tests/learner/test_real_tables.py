@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from epsworth.learner import Aggregator, TableConfig, TableLearner
-from epsworth.learner.client import pack
+from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import ReplayableWords
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "learner_tables.py"

@@ -50,12 +50,13 @@ def test_simulations_take_a_generator_or_its_seed():
 
 @pytest.mark.parametrize("odd", ["a", None, [1], True, 1j])
 @pytest.mark.parametrize(("field", "ask"), [
-    ("margin", lambda v: plan(epsilon=1, margin=[] if v is None else v)),
-    ("mass", lambda v: plan(epsilon=1, margin=0.1, mass=v)),
-    ("confidence", lambda v: plan(epsilon=1, margin=0.1, confidence=v)),
-    ("power", lambda v: plan(epsilon=1, margin=0.1, power=v)), ("d", rate), ("exponent", lambda v: rate(1, exponent=v)),
+    ("margin", lambda v: plan(epsilon=1, margin=[] if v is None else v, fakes=0)),
+    ("mass", lambda v: plan(epsilon=1, margin=0.1, mass=v, fakes=0)),
+    ("confidence", lambda v: plan(epsilon=1, margin=0.1, confidence=v, fakes=0)),
+    ("power", lambda v: plan(epsilon=1, margin=0.1, power=v, fakes=0)), ("d", rate),
+    ("exponent", lambda v: rate(1, exponent=v)),
     ("margin_exponent", lambda v: rate(1, margin_exponent=v)),
-    ("confidence", lambda v: Classifier.from_aggregate(simulate(UNIT, *step(99), 1)).abstain([[0.1]], confidence=v)),
+    ("confidence", lambda v: Classifier(simulate(UNIT, *step(99), 1), None).abstain([[0.1]], confidence=v, fakes=0)),
     ("confidence", lambda v: PrivateValidation([len], 1).accuracies([[0, 1]], confidence=v)),
     ("runs", lambda v: expected_accuracy(UNIT, *step(9), users=9, rng=1, runs=v)),
 ])  # fmt: skip
@@ -186,7 +187,7 @@ def test_numbers_of_users_are_whole_and_positive(users):
     for ask in (
         lambda: simulate(UNIT, [[0.2]], [1], np.random.default_rng(0), users=users),
         lambda: suited("auto", 1, 1, 2, users),
-        lambda: plan(epsilon=1, users=users),
+        lambda: plan(epsilon=1, users=users, fakes=0),
     ):
         with pytest.raises(ValueError, match="users must be a whole number of at least 1"):
             ask()
@@ -204,25 +205,25 @@ def test_numbers_of_users_are_whole_and_positive(users):
 )
 def test_plans_beyond_all_numbers_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        plan(**given)
+        plan(**given, fakes=0)
 
 
 @pytest.mark.parametrize("given", [{"users": 70_000, "margin": 0.0200003}, {"users": 70_000, "epsilon": 1.0000003}])
 def test_a_printed_plan_certifies_what_it_says(given):
     """What the sentence says, planned again, needs no more users than it says."""
-    found = plan(**given)
+    found = plan(**given, fakes=0)
     words = str(found).split()
     epsilon, margin = float(words[4]), float(words[14])
     assert epsilon >= found.epsilon
     assert margin >= found.margin
     assert epsilon == pytest.approx(found.epsilon, rel=1e-5)
     assert margin == pytest.approx(found.margin, rel=1e-5)
-    assert plan(epsilon=epsilon, margin=margin).users <= found.users
+    assert plan(epsilon=epsilon, margin=margin, fakes=0).users <= found.users
 
 
 def test_a_plan_without_a_margin_blames_alpha_and_users():
-    found = plan(epsilon=0.01, users=100)
+    found = plan(epsilon=0.01, users=100, fakes=0)
     assert not found.feasible
     assert found.epsilon == 0.01
     assert str(found).startswith("No margin is enough: 100 users with epsilon 0.01 per record certify no cell")
-    assert plan(epsilon=1, users=np.int64(10**6)).feasible
+    assert plan(epsilon=1, users=np.int64(10**6), fakes=0).feasible

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from epsworth.client.kernels import exp_below
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simulate
-from epsworth.learner.client import PRIME, check
 from epsworth.learner.coins import WORD, discrete_laplace, flip_weight, uniform
+from epsworth.learner.disjoint import Hadamard, Ternary, odd_overlap, transform
 from epsworth.learner.mechanism import Users
-from epsworth.learner.signed import Hadamard, Ternary, odd_overlap, transform
+from epsworth.learner.wire import PRIME, check
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords
 
@@ -247,7 +247,7 @@ def test_damaged_reports_are_refused_and_nothing_is_added(name):
 
 
 def test_messages_that_no_client_sends_are_refused():
-    from epsworth.learner.client import pack
+    from epsworth.learner.wire import pack
 
     for name, message in [("krr", [200]), ("ternary", [255] * 4), ("slides", [2] + [0] * 100)]:
         c = config(name)
@@ -321,7 +321,7 @@ def test_a_configuration_survives_its_file(tmp_path):
     with pytest.raises(ValueError, match="edited after it was written"):
         LatticeConfig.load(tmp_path / "c.json")
     (tmp_path / "c.json").write_text(text.replace('"m"', '"mm"'))
-    with pytest.raises(ValueError, match="mm: unknown entry"):
+    with pytest.raises(ValueError, match="'mm': unknown entry"):
         LatticeConfig.load(tmp_path / "c.json")
 
 

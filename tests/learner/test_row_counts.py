@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from epsworth.learner import Aggregator, Classifier, Client, LatticeConfig, simulate
-from epsworth.learner.row_counts import FALSE_ALARM, _tails, odd_row
-from epsworth.learner.tallies import Tally
+from epsworth.learner import (
+    Aggregator,
+    AuditedClassifier,
+    Classifier,
+    Client,
+    Holder,
+    LatticeConfig,
+    Number,
+    ScoreAudit,
+    TableConfig,
+    learn_table,
+    simulate,
+)
+from epsworth.learner.fakes import FALSE_ALARM, _tails, odd_row
+from epsworth.learner.figures import told_of
+from epsworth.learner.mechanism import Tally
+from epsworth.report import report_document
 
 ROWED = [("hadamard", 16, 2), ("parity", 7, 2), ("cosine", 8, 2)]
 
@@ -55,6 +70,47 @@ def test_one_percent_on_one_row_is_named(name, m, d, row, told):
     assert "other rows" not in str(seen[0].message)
 
 
+@pytest.mark.parametrize(("name", "m", "d", "row"), [("hadamard", 4, 2, 9), ("parity", 3, 2, 5)])
+def test_nothing_is_certified_of_reports_that_name_a_row_too_often(name, m, d, row):
+    """Unless so many fakes are declared that they may have named it; what a declared bound explains stays certified."""
+    middles = (np.indices((4, 4)).reshape(2, -1).T + 0.5) / 4
+    before = Classifier.from_aggregate(honest(name, m, d), None)
+    assert before.certificate(middles, fakes=0).certified.any()
+    with pytest.warns(UserWarning, match="nothing is certified of them"):
+        model = Classifier.from_aggregate(with_fakes(honest(name, m, d), row, 2000), None)
+    for fakes in (0, 1, 500, 0.002):
+        found = model.certificate(middles, fakes=fakes, holder=Holder(0.0) if fakes == 0 else None)
+        assert "named by" in found.reason
+        assert "Nothing is certified: row" in str(found)
+        assert not found.certified.any()
+        assert (found.p_value == 1).all()
+        assert (found.adjusted == 1).all()
+        assert np.isnan(found.lower).all()
+        assert found.point is None if fakes else not found.point.any()
+        assert model.abstain(middles, fakes=fakes).mask.all()
+        told = told_of(model, fakes=fakes)
+        assert (told["certified"], told["reason"]) == (0, found.reason)
+        assert {one["certified"] for one in told["by_confidence"]} == {0}
+        assert report_document(json.loads(json.dumps(told))).html.count("Nothing is certified: row") >= 1
+    declared = model.certificate(middles, fakes=2000)
+    assert declared.reason is None
+    assert (declared.p_value < 1).any()
+
+
+def test_an_audit_whose_reports_name_a_row_too_often_certifies_nothing():
+    X = np.random.default_rng(0).uniform(size=(20_000, 5))
+    y = X[:, 0] + X[:, 1] > 1
+    columns = [Number(name, 0, 1) for name in "abcde"]
+    audit = ScoreAudit.of(learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1))
+    sums = simulate(audit, X, y, 2, users=20_000)
+    assert AuditedClassifier(sums).certificate(X[:50], fakes=0).certified.any()
+    with pytest.warns(UserWarning, match="^row 3 is named by"):
+        audited = AuditedClassifier(with_fakes(sums, 3, 1000))
+    assert not audited.certificate(X[:50], fakes=0).certified.any()
+    assert audited.abstain(X[:50], fakes=100).mask.all()
+    assert audited.certificate(X[:50], fakes=0.05).reason is None
+
+
 def test_a_model_that_is_read_warns_as_well(tmp_path):
     with pytest.warns(UserWarning, match="^row 9 is named by"):
         Classifier.from_aggregate(with_fakes(honest(), 9, 1000)).save(tmp_path / "m")
@@ -78,6 +134,9 @@ def test_false_alarms_are_as_rare_as_promised_by_enumeration(n, rows):
     count, own = np.arange(n + 1), stats.binom(n, 1 / rows)
     p = _tails(count, n, 1 / rows)
     assert (p >= np.minimum(own.sf(count - 1), own.cdf(count)) * (1 - 1e-9)).all()
+    for fakes in (1, n // 10):  # which may name the row or leave it out, whatever honest reports name
+        own_fakes = np.minimum(own.sf(count - fakes - 1), own.cdf(count + fakes))
+        assert (_tails(count, n, 1 / rows, fakes) >= own_fakes * (1 - 1e-9)).all()
     for level in (1e-6, 1e-3, 0.05):
         alarm = p * 2 * rows <= level
         assert alarm[-1]

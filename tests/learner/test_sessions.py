@@ -24,8 +24,8 @@ from epsworth.learner import (
     learn_table,
     simulate,
 )
-from epsworth.learner.asked import load_asked
-from epsworth.learner.tallies import Tally
+from epsworth.learner.config import load_asked
+from epsworth.learner.mechanism import Tally
 
 
 def opened(**given):

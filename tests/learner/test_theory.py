@@ -12,10 +12,10 @@ import pytest
 from epsworth.client.kernels import exp_below
 from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
-from epsworth.learner.lattice import cells, codes, floors, nearest, parities, parity_centres
+from epsworth.learner.disjoint import Hadamard
+from epsworth.learner.encoding import cells, codes, floors, nearest, parities, parity_centres
 from epsworth.learner.mechanism import Users
 from epsworth.learner.overlapping import Parity, Slides
-from epsworth.learner.signed import Hadamard
 from epsworth.learner.table import MECHANISMS
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords

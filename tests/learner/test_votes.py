@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from epsworth.learner import Classifier, LatticeConfig, PrivateValidation, simulate
-from epsworth.learner.entries import alike
+from epsworth.learner.encoding import alike
 
 USERS = 4000
 SURE = 60  # with such an epsilon no vote is turned

@@ -14,7 +14,7 @@ RESULTS = "tests/learner/test_learner_results.py"
 
 
 @mutant(
-    "epsworth.learner.signed.Ternary.weights",
+    "epsworth.learner.disjoint.Ternary.weights",
     claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
     test=f"{REPORTS}::test_ternary_reports_keep_epsilon_by_enumeration",
 )
@@ -36,7 +36,7 @@ def bits_flipped_a_weight_less(original):
 
 
 @mutant(
-    "epsworth.learner.tables.kernels.Question.bit_weights",
+    "epsworth.learner.mechanism.Question.bit_weights",
     claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
     test="tests/learner/test_learnt_tables.py::test_no_message_tells_more_than_epsilon",
 )
@@ -45,7 +45,7 @@ def bits_of_tables_flipped_less(original):
 
 
 @mutant(
-    "epsworth.learner.client.check",
+    "epsworth.learner.wire.check",
     claim="damaged or foreign reports, and sums that no reports add up to, are refused",
     test=f"{REPORTS}::test_damaged_reports_are_refused_and_nothing_is_added",
 )
@@ -54,7 +54,7 @@ def checks_are_zero(original):
 
 
 @mutant(
-    "epsworth.learner.tallies.Tallied.possible",
+    "epsworth.learner.mechanism.Tallied.possible",
     claim="damaged or foreign reports, and sums that no reports add up to, are refused",
     test=f"{DOOR}::test_sums_that_no_reports_add_up_to_are_refused",
 )
@@ -63,7 +63,7 @@ def any_sums_are_possible(original):
 
 
 @mutant(
-    "epsworth.learner.entries.spelt_number",
+    "epsworth.learner.encoding.spelt_number",
     claim="no value of a record makes a client fail or warn",
     test=f"{DOOR}::test_no_value_makes_a_client_fail_or_warn",
 )
@@ -88,6 +88,15 @@ def the_first_id_is_forgotten(original):
 )
 def fakes_are_forgotten(original):
     return lambda self, tally, best, fakes=0: original(self, tally, best, 0)
+
+
+@mutant(
+    "epsworth.learner.fakes.odd_row",
+    claim="nothing is certified of reports that name a row too often for the declared fakes",
+    test="tests/learner/test_row_counts.py::test_nothing_is_certified_of_reports_that_name_a_row_too_often",
+)
+def odd_rows_are_overlooked(original):
+    return lambda *given, **options: None
 
 
 @mutant(
@@ -130,7 +139,7 @@ def cells_vary_less(original):
 
 
 @mutant(
-    "epsworth.learner.power.sign_power",
+    "epsworth.learner.tails.sign_power",
     claim="a plan's power is never overstated, declared fakes included",
     test=f"{FAKES}::test_power_with_fakes_is_never_overstated",
 )

@@ -12,7 +12,7 @@ from made_documents import advised, document
 from made_pages import Read
 
 from epsworth.learner import Classifier, LatticeConfig, simulate
-from epsworth.learner.telling import told_of
+from epsworth.learner.figures import told_of
 from epsworth.report import report_document
 from epsworth.report.text import noise_name
 
@@ -92,5 +92,5 @@ def test_a_promise_of_those_who_report_is_one():
     X = rng.random((2000, 2))
     asked = LatticeConfig(box=(0, 1), m=4, d=2, epsilon=2, outside="refuse")
     model = Classifier.from_aggregate(simulate(asked, X, (X[:, 0] > 0.5).astype(int), 0))
-    made = json.loads(json.dumps(told_of(model, 0.95)))
+    made = json.loads(json.dumps(told_of(model, 0.95, fakes=0)))
     assert "of those who report" in report_document(made).html

@@ -13,7 +13,7 @@ from made_pages import Read
 from test_noise_page import number, rows_of, said, walk
 
 from epsworth.learner import plan
-from epsworth.learner.telling import MOST_CELLS, told_of
+from epsworth.learner.figures import MOST_CELLS, told_of
 from epsworth.report import report_document
 from epsworth.report.charts import FILLED, HOLLOW, OTHER, UNSURE, learnt_map
 
@@ -31,13 +31,14 @@ def test_every_number_of_a_plan_is_planned():
     walk(page, made, [*epsilons, *users, *halves, *chances(made["epsilon"])])
     for row in rows[::3]:
         for margin, cell in zip((0.05, 0.1, 0.2), row[1:], strict=True):
-            assert int(cell.replace(",", "")) == plan(epsilon=float(row[0]), margin=margin).users
+            assert int(cell.replace(",", "")) == plan(epsilon=float(row[0]), margin=margin, fakes=0).users
     assert Read(page.html).ids["fact-users"] == f"{made['users']:,}"
+    assert "assuming nobody forges reports" in Read(page.html).ids["sentence"]
 
 
 @pytest.mark.parametrize("asked", [{"users": 100, "margin": 0.001}, {"users": 10, "epsilon": 0.01}])
 def test_a_plan_that_nothing_keeps_has_a_page(asked):
-    found = plan(**asked)
+    found = plan(**asked, fakes=0)
     page = report_document(found.to_dict())
     assert Read(page.html).ids["sentence"] == str(found).replace(" (hadamard)", ", Hadamard bit (hadamard)")
     assert 'class="decision no"' in page.html
@@ -58,6 +59,7 @@ def test_every_number_of_what_was_learnt_is_the_results(name):
         assert row[:2] == [own["label"], str(own["cells"])]
     if made["certified"] is not None:
         assert Read(page.html).ids["fact-certified"] == f"{made['certified']} of {made['cells']}"
+        assert "certified, assuming nobody forges reports: each" in Read(page.html).ids["sentence"]
         for row, own in zip(rows_of(page, "cells certified"), made["by_confidence"], strict=True):
             assert number(row[0]) <= 100 * own["confidence"]
             assert row[1] == str(own["certified"])
@@ -71,14 +73,14 @@ def test_the_map_is_the_models(name, asked):
     side, ends = made["side"], np.array(made["box"])
     grid = np.stack(np.meshgrid(*[(np.arange(side) + 0.5) / side] * len(ends), indexing="ij"), axis=-1)
     points = ends[:, 0] + grid.reshape(-1, len(ends)) * (ends[:, 1] - ends[:, 0])
-    sure = model.certificate(points, confidence=0.95)
+    sure = model.certificate(points, confidence=0.95, fakes=0)
     classes = np.array(made["classes"])
     assert classes[made["map"]["label"]].tolist() == model.predict(points).tolist()
     assert classes[made["map"]["cell_label"]].tolist() == sure.label.tolist()
     assert made["map"]["certified"] == sure.certified.tolist()
     assert made["certified"] == sure.certified.sum()
     for one in made["by_confidence"]:
-        assert one["certified"] <= model.certificate(points, confidence=one["confidence"]).certified.sum()
+        assert one["certified"] <= model.certificate(points, confidence=one["confidence"], fakes=0).certified.sum()
     drawn = {f"{x:.4g}, {y:.4g}" if len(ends) > 1 else f"{x:.4g}" for x, y in points[:, [0, -1]].tolist()}
     words = {row[0]: row[1:] for row in rows_of(report_document(made), "every cell")}
     assert set(words) == drawn
@@ -113,13 +115,13 @@ def test_what_is_not_certified_is_never_drawn_as_if_it_were():
 
 def test_many_cells_are_counted_and_few_are_listed():
     model = learnt(d=2, m=70, users=400_000)
-    told = told_of(model)
+    told = told_of(model, fakes=0)
     assert told["map"] is None
     assert told["cells"] == 4900 <= MOST_CELLS
     page = report_document(json.loads(json.dumps(told)))
     assert "The learnt map" not in page.html
     assert "The clearest cells" in page.html
-    largest = told_of(learnt(d=2, m=64, users=400_000))
+    largest = told_of(learnt(d=2, m=64, users=400_000), fakes=0)
     assert len(report_document(json.loads(json.dumps(largest))).html.encode()) <= 250_000
 
 

@@ -94,8 +94,8 @@ def test_a_plan_behind_a_shuffler_keeps_what_was_asked_for_as_printed():
         assert len(f"{central.local_epsilon!r}") <= 7  # six digits: what is printed is what is planned with
         assert central.fakes == 50
         assert central.local_epsilon >= local_epsilon(0.25, delta=1e-6, users=50_000, fakes=50) * (1 - 1e-5)
-    found = plan(epsilon=central_of(0.25, users=50_000, delta=1e-6).local_epsilon, users=50_000)
-    assert found.margin < plan(epsilon=1, users=50_000).margin
+    found = plan(epsilon=central_of(0.25, users=50_000, delta=1e-6, fakes=0).local_epsilon, users=50_000, fakes=0)
+    assert found.margin < plan(epsilon=1, users=50_000, fakes=0).margin
 
 
 # from the shell

@@ -24,6 +24,13 @@ app = parsing.Shell(
 Config = Annotated[
     Path, typer.Argument(help="Configuration (.json), as learn config writes it; of a table the round of learn open.")
 ]
+Fakes = Annotated[
+    str | None,
+    typer.Option(
+        help="At most so many of the reports, or this share of them, are forged, as in 100 or 0.01; left out, nobody "
+        "is assumed to forge any."
+    ),
+]
 
 
 @app.command("config")
@@ -122,14 +129,14 @@ def report(
 
     A row that cannot be used is reported as nowhere.
     """
-    from epsworth.learner.asked import load_asked
-    from epsworth.learner.reported_table import reported
+    from epsworth.learner.config import load_asked
+    from epsworth.learner.report_files import reported
+    from epsworth.policy.ledger import RunTerms
     from epsworth.rounding import float_above
 
     made = load_asked(settings)
-    count, run = reported(
-        made, source, destination, target, person, cap, max_rows_per_person, ledger, again=again, sep=sep
-    )
+    terms = RunTerms(person, cap, None, max_rows_per_person, again)
+    count, run = reported(made, source, destination, target, terms, ledger, sep)
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if person is not None:
@@ -156,7 +163,7 @@ def aggregate(
     """
     from epsworth.files import check_writable
     from epsworth.learner import aggregate_files
-    from epsworth.learner.asked import load_asked
+    from epsworth.learner.config import load_asked
 
     check_writable(out)
     made = load_asked(settings)
@@ -179,6 +186,7 @@ def fit(
     confidence: Annotated[
         float, typer.Option(help="Of the certificates that --json, --report and --plot tell, all cells together.")
     ] = 0.95,
+    fakes: Fakes = None,
     json: options.Json = None,
     plot: options.Plot = None,
     report: options.Report = None,
@@ -189,24 +197,23 @@ def fit(
     """
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
-    from epsworth.learner.figures import check_map, plot_map
+    from epsworth.learner.figures import check_map, plot_map, told_of
     from epsworth.learner.mechanism import checked_probability
-    from epsworth.learner.telling import told_of
 
     check_writable(out)
     options.check_outputs(json, plot, out)
     options.check_page(report)
     checked_probability(confidence)
+    allowed = _fakes(fakes)
     sums = Aggregator.load(state)
     if plot is not None:
         check_map(len(sums.config.names))
     model = Classifier.from_aggregate(sums, "sure" if smooth else None)
+    document = told_of(model, confidence, fakes=allowed) if json is not None or report is not None else {}
     model.save(out)
     if plot is not None:
-        plot_map(model, plot, confidence)
-    if json is not None or report is not None:
-        document = told_of(model, confidence)
-        write_document_page(report, document)
+        plot_map(model, plot, confidence, fakes=allowed)
+    write_document_page(report, document)
     if show.told(json, lambda: document):
         return
     width = "" if model.width_ is None else f", smoothed over {model.width_:g} of the box"
@@ -228,12 +235,7 @@ def predict(
             help="Certify the label of each row's cell, or of its score's band, all together, with this confidence."
         ),
     ] = None,
-    fakes: Annotated[
-        int | None,
-        typer.Option(
-            help="At most this many of the reports behind the certificates are fakes; default: 0, all are honest."
-        ),
-    ] = None,
+    fakes: Fakes = None,
     audit: Annotated[
         Path | None, typer.Option(help="State of the aggregation of an audit of this table's model: see learn audit.")
     ] = None,
@@ -274,11 +276,13 @@ def predict(
         shares = judge.predict_proba(X)
         told |= {f"probability_{label}": shares[:, k] for k, label in enumerate(judge.classes_.tolist())}
     if sureness is not None:
-        sure = judge.certificate(X, confidence=sureness, fakes=fakes or 0)
+        sure = judge.certificate(X, confidence=sureness, fakes=_fakes(fakes))
         told |= {
             name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified
         }  # fmt: skip
         print(sure)
+        if fakes is None and sure.reason is None:
+            _print_with_fakes(judge, X, sureness)
     write_table(needed("polars", "files", "writing a table").DataFrame(told), destination)
 
 
@@ -300,9 +304,7 @@ def plan(
     mass: Annotated[
         float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
     ] = 1.0,
-    fakes: Annotated[
-        str, typer.Option(help="How many of the users may be fakes, or which share of them, as in 100 or 0.001.")
-    ] = "0",
+    fakes: Fakes = None,
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="Reports pass a shuffler: epsilon follows from --central-epsilon.")
     ] = False,
@@ -361,13 +363,23 @@ def _by_power(third: str, powers: dict[float, Any]) -> str:
     return "By power: " + ", ".join(f"{what}{shown(value)} for {power:g}" for power, value in powers.items()) + "."
 
 
-def _fakes(text: str) -> int | float:
+def _print_with_fakes(judge: Any, X: Any, confidence: float) -> None:
+    """Say how many labels are certified beside one per cent of fakes, where a certificate allows for any."""
+    with suppress(ValueError):
+        some = judge.certificate(X, confidence=confidence, fakes=0.01)
+        print(f"With --fakes 0.01, {int(some.certified.sum())} of them stay certified.")
+
+
+def _fakes(text: str | None) -> int | float:
+    """Read a number of fakes or a share; nobody forges reports unless it is said."""
+    if text is None:
+        return 0
     with suppress(ValueError):
         return int(text)
     with suppress(ValueError):
         return float(text)
     raise ValueError(
-        f"--fakes must be a whole number of users, or a share of them, as in 100 or 0.001, got {short(text)}"
+        f"--fakes must be a whole number of reports, or a share of them, as in 100 or 0.01, got {short(text)}"
     )
 
 

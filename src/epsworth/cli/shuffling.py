@@ -119,7 +119,7 @@ def shuffle_reports(
     """
     from epsworth.files import reading
     from epsworth.learner import shuffle_files
-    from epsworth.learner.asked import load_asked
+    from epsworth.learner.config import load_asked
 
     made = load_asked(settings)
     hashed = made.rows == "hash"

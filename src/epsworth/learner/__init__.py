@@ -1,23 +1,22 @@
 """A classifier from locally privatised data, with a certificate for each label.
 
+A record is encoded, randomised on the device, and reports are aggregated (Wang, Blocki, Li & Jha 2017):
+
+``encoding``      entries, labels and cells, read as integers; ``walsh``: characters and their transform
 ``coins``         draws from integers
-``lattice``       cells, derived as integers
-``mechanism``     what every mechanism offers
-``signed``, ``cellwise``, ``overlapping``, ``series``: the mechanisms
+``wire``          reports as bytes
+``mechanism``     what every mechanism offers; ``disjoint``, ``overlapping``, ``series``: the mechanisms
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
-``door``          what becomes of a record, usable or not
-``amplification`` what reports are worth behind a shuffler
-``assignment``    which row a user's report is about, by hash; ``rows``: mechanisms whose reports name one
-``client``        `Client`: one user's report
+``client``        `Client`: one user's report; ``assignment``: which row it is about, by hash
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
-``model``         `Classifier`: labels from an aggregate; ``smoothing``
-``certificates``  what is sure about a label; ``tails``
-``fakes``         reports that no client made: how many of them are allowed for; ``row_counts``: are there any?
+``report_files``  tables reported to files, files aggregated in bounded memory
+``shuffler``      full batches of checked reports in random order; ``amplification``: what they are worth there
+``model``         `Classifier`: labels from an aggregate
+``certificates``  what is sure about a label; ``tails``: p-values, power; ``fakes``: reports that no client made
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
-``shuffler``      full batches of checked reports in random order
 ``validation``    `PrivateValidation`: accuracy by randomised response
-``report_files``  reports as files, aggregated in bounded memory; ``reported_table``: a table, reported once
+``figures``       what was learnt, for JSON, pages and pictures
 ``tables``        `TableLearner`: many columns of any kind, in rounds
 ``estimator``     `LDPClassifier`: all of it as a scikit-learn estimator, for experiments
 
@@ -36,17 +35,15 @@ from epsworth.learner.client import Client
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
-from epsworth.learner.report_files import aggregate_files, write_reports
-from epsworth.learner.reported_table import report_file
+from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.shuffler import Batch, shuffle_files
 from epsworth.learner.table import MECHANISMS
 from epsworth.learner.tables.audited import AuditedClassifier
-from epsworth.learner.tables.audits import ScoreAudit
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import TableLearner, learn_table
 from epsworth.learner.tables.model import TableClassifier
-from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.rounds import Round, ScoreAudit
 from epsworth.learner.tails import chernoff, published_bound
 from epsworth.learner.validation import Accuracies, PrivateValidation
 

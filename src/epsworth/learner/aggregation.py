@@ -14,18 +14,24 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
-from epsworth.learner.asked import Asked, asked_of, checked_asked
 from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
-from epsworth.learner.client import unpack
-from epsworth.learner.config import LatticeConfig
-from epsworth.learner.mechanism import checked_users
-from epsworth.learner.tallies import Tally
+from epsworth.learner.config import Asked, asked_kind, checked_asked
+from epsworth.learner.mechanism import Tally, checked_users
+from epsworth.learner.wire import unpack
 
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together
 CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
 _ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
+
+
+def begins_with(path: str | Path, magic: bytes) -> bool:
+    """Tell whether there is such a file, and how it begins."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as stream:
+        return stream.read(len(magic)) == magic
 
 
 class Aggregator:
@@ -212,7 +218,7 @@ class Aggregator:
         head, _, body = state[len(MAGIC) :].partition(b"\n")
         try:
             document = read_json(head)
-            config = asked_of(document["config"])
+            config = asked_kind(document["config"]).from_dict(document["config"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
@@ -272,10 +278,4 @@ def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, user
     """
     if users is not None:
         users = checked_users(users, "leave it out for one per row")
-    return Aggregator(config, _simulated(config, X, y, generator(rng), users))
-
-
-def _simulated(config: Asked, X: ArrayLike, y: ArrayLike, rng: np.random.Generator, users: int | None) -> Tally:
-    if isinstance(config, LatticeConfig):
-        return config.kernel.simulate(config.users(X, y), rng, users)
-    return config.kernel.simulate(config.checked(X, y), rng, users)
+    return Aggregator(config, config.kernel.simulate(config.checked(X, y), generator(rng), users))

@@ -20,13 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.learner.asked import Asked
 from epsworth.learner.coins import WORD, Ints
-from epsworth.learner.rows import Rowed
+from epsworth.learner.config import Asked
+from epsworth.learner.mechanism import Rowed
 from epsworth.learner.tables.config import Purpose, TableConfig
-from epsworth.learner.tables.kernels import Question
-from epsworth.learner.tables.rounds import Round
-from epsworth.learner.tables.steps import Step
+from epsworth.learner.tables.rounds import Round, Step
 from epsworth.numerals import short
 from epsworth.policy.ledger.ids import refusal
 
@@ -87,7 +85,7 @@ class Called(NamedTuple):
 def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Called:
     """Return the rows of users; refuse ids that are none, or stand twice."""
     kernel = config.kernel
-    if config.rows != "hash" or not isinstance(kernel, (Rowed, Question)):
+    if config.rows != "hash" or not isinstance(kernel, Rowed):
         raise ValueError(
             "users and seed belong to rows='hash'; this configuration's clients draw their rows: leave both"
         )
@@ -114,7 +112,7 @@ def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str,
     {'ann': 1, 'bob': 2}
     """
     kernel = config.kernel
-    if config.rows != "hash" or not isinstance(kernel, (Rowed, Question)):
+    if config.rows != "hash" or not isinstance(kernel, Rowed):
         if seed is not None:
             raise ValueError("seed belongs to rows='hash'; this configuration's clients draw their rows: leave it out")
         return dict.fromkeys(one.decode() for one in _registered(users))
@@ -137,7 +135,7 @@ def _registered(users: Iterable[str]) -> list[bytes]:
     return ids
 
 
-def _rows(config: Asked, kernel: Rowed | Question, ids: Sequence[bytes], key: bytes) -> Ints:
+def _rows(config: Asked, kernel: Rowed, ids: Sequence[bytes], key: bytes) -> Ints:
     """Return the row of each id."""
     purpose = "row"
     if isinstance(config, Step):
@@ -145,9 +143,9 @@ def _rows(config: Asked, kernel: Rowed | Question, ids: Sequence[bytes], key: by
     return kernel.rows_at(numbers_by_hash(kernel.named, ids, key, config.session, purpose))
 
 
-def row_count(kernel: Rowed | Question) -> int:
+def row_count(kernel: Rowed) -> int:
     """Return how many rows a report may be about."""
-    return len(kernel.weights) if isinstance(kernel, Question) else kernel.named
+    return kernel.named if kernel.weights is None else len(kernel.weights)
 
 
 def assigned_rounds(config: TableConfig, users: Iterable[str], seed: Seed) -> list[Purpose]:
@@ -200,7 +198,7 @@ def _refuse_other_rounds(asked: Round, ids: Sequence[bytes], seed: bytes) -> Non
 def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:
     """Return the rows that reports are to be about, None where clients draw them; refuse what is neither."""
     kernel = config.kernel
-    if config.rows != "hash" or not isinstance(kernel, (Rowed, Question)):
+    if config.rows != "hash" or not isinstance(kernel, Rowed):
         if rows is not None:
             raise ValueError("rows belong to rows='hash'; this configuration's clients draw their own: leave them out")
         return None

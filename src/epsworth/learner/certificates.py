@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -14,13 +14,14 @@ from epsworth.bounds import Risk, check_spent
 from epsworth.learner.aggregation import Aggregator
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.entries import class_array
-from epsworth.learner.fakes import checked_fakes, taken_for_honest
+from epsworth.learner.encoding import class_array
+from epsworth.learner.fakes import assumption, fakes_among, taken_for_honest, why_odd
 from epsworth.learner.mechanism import Mechanism, checked_number, checked_probability, times
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, up
 
 Adjust = Literal["bonferroni", "bh", "by"]
+Fakes = int | float | Fraction  # how many, or below one half which share of the reports
 
 
 class Holder(NamedTuple):
@@ -37,7 +38,7 @@ class Holder(NamedTuple):
     >>> x = np.linspace(0, 1, 100)
     >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**7))
     >>> smooth = Holder(constant=1.0, mass=0.15)  # the chance of a label changes by at most the distance
-    >>> learnt.certificate([[0.2], [0.8]], holder=smooth).point.tolist()  # also of the points, not of their cells alone
+    >>> learnt.certificate([[0.2], [0.8]], fakes=0, holder=smooth).point.tolist()  # of the points themselves
     [True, True]
     """
 
@@ -71,6 +72,8 @@ class Certificates(Result):
         Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
     fakes : int
         So many of the reports may be fakes; 0: all are honest clients'.
+    reason : str or None
+        Why nothing is certified at all: the reports name a row too often or too rarely for no more fakes than declared.
 
     Examples
     --------
@@ -79,7 +82,7 @@ class Certificates(Result):
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> x = np.linspace(0, 1, 100)
     >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**6))
-    >>> found = learnt.certificate([[0.2], [0.8]], confidence=0.99)
+    >>> found = learnt.certificate([[0.2], [0.8]], fakes=0, confidence=0.99)
     >>> found.label.tolist(), found.certified.tolist()
     ([0, 1], [True, True])
     """
@@ -94,7 +97,8 @@ class Certificates(Result):
     cell: Ints
     confidence: float | Fraction
     spent: Fraction
-    fakes: int = 0
+    fakes: int
+    reason: str | None = None
 
     def __post_init__(self) -> None:
         check_spent(self.spent, self.confidence)
@@ -103,12 +107,14 @@ class Certificates(Result):
         """Say what is certified, and what is not."""
         text = (
             f"{int(self.certified.sum())} of {self.label.size} labels certified with confidence "
-            f"{show_down(float(self.confidence))}: the label of the average over the point's cell, not of the point "
-            "itself"
+            f"{show_down(float(self.confidence))}, {assumption(self.fakes)}"
         )
+        if self.reason is not None:
+            return f"{text}.\nNothing is certified: {self.reason}."
+        text += ".\nCertified is the label of the average over the point's cell, not of the point itself"
         if self.point is not None:
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
-        return f"{text}. {taken_for_honest(self.fakes)}"
+        return f"{text}.\n{taken_for_honest(self.fakes)}"
 
 
 def certify(
@@ -119,21 +125,21 @@ def certify(
     confidence: float | Fraction,
     adjust: Adjust,
     holder: Holder | None,
-    fakes: int = 0,
+    fakes: Fakes,
 ) -> Certificates:
     """Return the certificates of the cells at some points; ``best`` is every cell's label.
 
     Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
     """
-    config, kernel = _cells_of(aggregate)
+    kernel: Mechanism = aggregate.config.kernel
     checked_probability(confidence)
     if adjust not in get_args(Adjust):
         raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
-    fakes = checked_fakes(fakes, aggregate.users)
-    if fakes:
+    count = fakes_among(fakes, aggregate.users)
+    if count:
         _refuse_beside_fakes(adjust, holder)
     risk = Risk.of(confidence)
-    against, rivals = kernel.against(aggregate.tally, best, fakes), kernel.classes - 1
+    against, rivals = kernel.against(aggregate.tally, best, count), kernel.classes - 1
     p = times(rivals, against)
     if adjust == "bonferroni":  # a union bound: every cell and every wrong label pays for itself
         adjusted = times(p.size, p)
@@ -143,13 +149,23 @@ def certify(
 
         adjusted = as_floats(false_discovery_control(p, method=adjust))
         certified = adjusted <= risk.spend()
-    interval = None if fakes else kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
+    interval = None if count else kernel.interval(aggregate.tally, Risk.apart(confidence, kernel.cells))
     lower, upper = interval or np.full((2, kernel.cells), np.nan)
     point = None if holder is None else _smooth(aggregate, Risk.of(confidence), holder)[cell] & ~outside
-    return Certificates(
-        class_array(config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell], upper[cell],
-        point, cell, confidence, risk.spent, fakes,
+    found = Certificates(
+        class_array(aggregate.config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell],
+        upper[cell], point, cell, confidence, risk.spent, count,
     )  # fmt: skip
+    return found if (reason := why_odd(aggregate, count)) is None else _nothing_certified(found, reason)
+
+
+def _nothing_certified(found: Certificates, reason: str) -> Certificates:
+    """Return certificates that certify nothing."""
+    ones, unknown, never = (np.full(found.cell.size, value) for value in (1.0, np.nan, False))
+    point = None if found.point is None else never
+    return replace(
+        found, p_value=ones, adjusted=ones, certified=never, lower=unknown, upper=unknown, point=point, reason=reason
+    )
 
 
 def _refuse_beside_fakes(adjust: Adjust, holder: Holder | None) -> None:
@@ -171,7 +187,8 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     The average of eta - 1/2 over the cell then exceeds what eta can vary inside it.  Cells that hold points which
     were moved to the edge are left out: those users come from elsewhere.
     """
-    config, kernel = _cells_of(aggregate)
+    config = cast(LatticeConfig, aggregate.config)  # a classifier's
+    kernel = config.kernel
     constant, exponent, mass = (checked_number(value, "holder") for value in holder)
     if not (constant >= 0 and 0 < exponent <= 1 and 0 < mass <= 1):
         raise ValueError(f"holder needs constant >= 0, exponent in (0, 1] and mass in (0, 1], got {tuple(holder)}")
@@ -187,8 +204,3 @@ def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     # units: 3 of the diameter, 1 of its power (C library) and 1 of the product; 2 of twice the mass and the quotient
     varies = up(constant * diameter**exponent, ulps=5)
     return np.asarray((down(least / (2 * mass), ulps=2) > varies) & inner)
-
-
-def _cells_of(aggregate: Aggregator) -> tuple[LatticeConfig, Mechanism]:
-    config = cast(LatticeConfig, aggregate.config)  # a classifier's
-    return config, config.kernel

@@ -41,13 +41,7 @@ def odds(epsilon: Fraction) -> Fraction:
 
 
 def flip_weight(epsilon: Fraction) -> int:
-    """Return the least f with ``(2^64 - f) / f <= e^epsilon``: a bit flipped with probability f / 2^64 keeps epsilon.
-
-    Examples
-    --------
-    >>> flip_weight(Fraction(1)) / 2**64  # 1 / (1 + e)
-    0.2689414213699951
-    """
+    """Return the least f with ``(2^64 - f) / f <= e^epsilon``: a bit flipped so often keeps epsilon."""
     return -int(-WORD // (1 + odds(epsilon)))
 
 

@@ -1,4 +1,4 @@
-"""`LatticeConfig`: everything that clients and server must agree on, all of it public."""
+"""`LatticeConfig`: everything that clients and server must agree on, all of it public; what every configuration has."""
 
 from __future__ import annotations
 
@@ -6,40 +6,218 @@ import hashlib
 import json
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Bools, Floats
-from epsworth.documents import read_json
+from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.guarantees import Central, Pure
 from epsworth.headers import shown_names
-from epsworth.learner import amplification, door
+from epsworth.learner import amplification
 from epsworth.learner.coins import Ints, checked_epsilon
-from epsworth.learner.entries import Values, column_of, names_of
-from epsworth.learner.mechanism import Mechanism, Users
-from epsworth.learner.rows import Rowed
+from epsworth.learner.encoding import Values, column_of, label_positions, names_of, points_of
+from epsworth.learner.mechanism import Mechanism, Rowed, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
+from epsworth.learner.wire import PREFIX
 from epsworth.mechanisms.rational import Exact, stated
+from epsworth.numerals import short
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
 Rows = Literal["drawn", "hash"]
-VERSION = 1
+A_TABLE = "this is the configuration of a table; its clients get a round: write one with epsworth learn open, or open()"
 
-KEYS = ("box", "m", "classes", "mechanism", "alpha", "outside", "names", "rows")  # of the file: its epsilon is "alpha"
-PREFIX = 8  # bytes of the fingerprint that every report carries
+
+class Configuration(ABC):
+    """What clients and server agree on, all of it public: a JSON document, told by its fingerprint."""
+
+    FORMAT: ClassVar[str]
+    WORD: ClassVar[str] = "configuration"  # what messages call it
+    KEYS: ClassVar[tuple[str, ...]]
+    NEEDED: ClassVar[tuple[str, ...]]
+    HASHED: ClassVar[str]  # what its fingerprint begins with
+    KINDS: ClassVar[dict[str, type[Configuration]]] = {}  # by format
+
+    @property
+    @abstractmethod
+    def classes(self) -> Any:
+        """The public labels."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> Any:
+        """Privacy parameter of a whole report."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The features' names."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> Any:
+        """Whether clients draw what their reports are about, or a public seed and their ids say."""
+
+    def __init_subclass__(cls) -> None:
+        if "FORMAT" in vars(cls):
+            Configuration.KINDS[cls.FORMAT] = cls
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the JSON form, whose entries are known; whatever does not fit is refused."""
+
+    @cached_property
+    def known(self) -> Values:
+        """Which label an entry of a record is."""
+        return Values(self.classes)
+
+    @property
+    def budget(self) -> Fraction:
+        """Epsilon, exactly."""
+        return stated(self.epsilon, "epsilon")
+
+    @property
+    def guarantee(self) -> Pure:
+        """What one report keeps; k reports of one user keep k times the epsilon."""
+        return self.promise(1)
+
+    def promise(self, reports: int) -> Pure:
+        """Return what so many reports of one user keep together."""
+        return Pure(float_above(reports * self.budget), "record")
+
+    def hashed(self) -> dict[str, Any]:
+        """Return what the fingerprint tells apart."""
+        return self.to_dict() | {"epsilon": str(self.budget)}
+
+    def fingerprint(self) -> str:
+        """Return the hash of all entries; every report carries its beginning."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.HASHED}: {canonical(self.hashed())}".encode()).hexdigest()
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Read the JSON form; a stated fingerprint must be the content's."""
+        if format_of(document) != cls.FORMAT:
+            raise ValueError(f"this is not an {cls.FORMAT} document; write one with epsworth learn")
+        for name in document:
+            if name not in (*cls.KEYS, "format", "version", "fingerprint"):
+                raise ValueError(f"{short(name)}: unknown entry; the entries are {', '.join(cls.KEYS)}")
+        for name in cls.NEEDED:
+            if name not in document:
+                raise ValueError(f"{name}: is missing from the {cls.WORD}; write it again")
+        found = cls.read(document)
+        if document.get("fingerprint", found.fingerprint()) != found.fingerprint():
+            raise ValueError(f"fingerprint: it is not the content's; the {cls.WORD} was edited after it was written")
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file, whole or not at all."""
+        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a JSON file."""
+        with reading(path, cls.WORD) as content:
+            return cls.of_file(read_json(content))
+
+    @classmethod
+    def of_file(cls, document: Any) -> Self:
+        """Read what a file holds."""
+        try:
+            return cls.from_dict(document)
+        except (TypeError, KeyError, AttributeError, IndexError) as error:
+            raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+
+
+class Asked(Configuration):
+    """A configuration that clients answer, and what a report of it is."""
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Any:
+        """How a user answers: a `Mechanism`, or a `Question` about a table."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """What it asks for."""
+
+    @abstractmethod
+    def admitted(self, X: ArrayLike, y: Any) -> Any:
+        """Return users as a client takes them: nobody is refused."""
+
+    @abstractmethod
+    def checked(self, X: ArrayLike, y: Any) -> Any:
+        """Return users of an experiment: values that are not declared are refused."""
+
+    @abstractmethod
+    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
+        """Return what a batch of such reports keeps behind an anonymising shuffler."""
+
+    @property
+    def session(self) -> str:
+        """What a record answers once."""
+        return self.fingerprint()
+
+    @cached_property
+    def report_size(self) -> int:
+        """Bytes of one report: fingerprint, message, check."""
+        return PREFIX + int(self.kernel.format.size) + 4
+
+
+def format_of(document: Any) -> Any:
+    """Return the format that a JSON document states; cells state a version alone."""
+    if not isinstance(document, Mapping):
+        return None
+    version = document.get("version")
+    of_cells = "format" not in document and version == 1 and not isinstance(version, bool)
+    return LatticeConfig.FORMAT if of_cells else document.get("format")
+
+
+def asked_kind(document: Any) -> type[Asked]:
+    """Return what reads a JSON document that asks something."""
+    form = format_of(document)
+    kind = Configuration.KINDS.get(form, LatticeConfig) if isinstance(form, str) else LatticeConfig
+    if not issubclass(kind, Asked):
+        raise ValueError(A_TABLE)
+    return kind
+
+
+def load_asked(path: str | Path) -> Asked:
+    """Read a file that `LatticeConfig.save`, `Round.save` or `ScoreAudit.save` wrote."""
+    with reading(path, "configuration") as content:
+        document = read_json(content)
+        return asked_kind(document).of_file(document)
+
+
+def checked_asked(config: Any) -> Asked:
+    """Return what a client or an aggregator was given, if it is a question."""
+    if isinstance(config, Asked):
+        return config
+    if isinstance(config, Configuration):
+        raise ValueError(A_TABLE)
+    raise ValueError(f"config must be a LatticeConfig, a Round or a ScoreAudit, got a {type(config).__name__}")
 
 
 @dataclass(frozen=True)
-class LatticeConfig:
+class LatticeConfig(Asked):
     """What a population of clients is asked, and how they answer.
 
     Claim: one report keeps pure epsilon-LDP for the pair (point, label), whatever the values, unusable ones included;
@@ -79,6 +257,11 @@ class LatticeConfig:
     ('hadamard', 13)
     """
 
+    FORMAT: ClassVar[str] = "epsworth-cells"  # which files leave out
+    KEYS: ClassVar[tuple[str, ...]] = ("box", "m", "classes", "mechanism", "alpha", "outside", "names", "rows")
+    NEEDED: ClassVar[tuple[str, ...]] = ("box", "m", "alpha")  # in files epsilon is "alpha"
+    HASHED: ClassVar[str] = "epsworth learner, rows from the system's entropy"
+
     box: Any
     m: int
     d: int | None = None
@@ -103,10 +286,8 @@ class LatticeConfig:
             raise ValueError(f"m must be at most {MOST_CELLS}; take a smaller m")
         fix(self, "m", int(self.m))
         fix(self, "epsilon", plain_epsilon(checked_epsilon(self.epsilon)))
-        if self.outside not in get_args(Outside):
-            raise ValueError(f"outside must be one of {', '.join(get_args(Outside))}, got {shown(self.outside)}")
-        if self.rows not in get_args(Rows):
-            raise ValueError(f"rows must be one of {', '.join(get_args(Rows))}, got {shown(self.rows)}")
+        check_choice("outside", self.outside, get_args(Outside))
+        check_choice("rows", self.rows, get_args(Rows))
         if self.mechanism == "auto":
             fix(self, "mechanism", self._chosen())
         _check_mechanism(self)
@@ -122,20 +303,10 @@ class LatticeConfig:
         """Whether the features have names of their own, not x0, x1, .."""
         return bool(self.names != _names((), len(self.box)))
 
-    @property
-    def budget(self) -> Fraction:
-        """Epsilon, exactly."""
-        return stated(self.epsilon, "epsilon")
-
     @cached_property
     def kernel(self) -> Mechanism:
         """The mechanism itself."""
         return MECHANISMS[self.mechanism](self.budget, self.m, len(self.box), len(self.classes))
-
-    @property
-    def guarantee(self) -> Pure:
-        """What one report keeps; k reports of one user keep k times the epsilon."""
-        return self.promise(1)
 
     def promise(self, reports: int) -> Pure:
         """Return what so many reports of one user keep together."""
@@ -178,34 +349,14 @@ class LatticeConfig:
             smallest_row=smallest_row,
         )  # fmt: skip
 
-    @cached_property
-    def report_size(self) -> int:
-        """Bytes of one report: fingerprint, message, check."""
-        return PREFIX + self.kernel.format.size + 4
-
-    @property
-    def session(self) -> str:
-        """What a record answers once."""
-        return self.fingerprint()
-
-    def fingerprint(self) -> str:
-        """Return the hash of all entries; every report carries its beginning."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        text = json.dumps(self.to_dict() | {"alpha": str(self.budget)}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(f"epsworth learner, rows from the system's entropy: {text}".encode()).hexdigest()
+    def hashed(self) -> dict[str, Any]:
+        """Return what the fingerprint tells apart."""
+        return self.to_dict() | {"alpha": str(self.budget)}
 
     @cached_property
     def _edges(self) -> tuple[Floats, Floats]:
         low, high = np.array(self.box, dtype=np.float64).T
         return low, high
-
-    @cached_property
-    def known(self) -> Values:
-        """Which label an entry of a record is."""
-        return Values(self.classes)
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
         """Return the users of a client's reports, each of whom has to state something: `admitted`, if none is nowhere.
@@ -225,7 +376,7 @@ class LatticeConfig:
 
     def points(self, X: ArrayLike) -> tuple[Floats, Bools]:
         """Return points clipped to the unit box, and which were outside; a frame's columns must be the features."""
-        points = door.points(self, X)
+        points = self._numbers(X)
         if (missing := np.isnan(points)).any():
             row, axis = np.argwhere(missing)[0]
             raise ValueError(
@@ -233,9 +384,28 @@ class LatticeConfig:
             )
         return self.scaled(points)
 
+    checked = users
+
     def admitted(self, X: ArrayLike, y: Any) -> Users:
-        """Return users as a client takes them: no value is refused, unless ``outside="refuse"``."""
-        return door.admitted(self, X, y)
+        """Return the users as their reports will state them.
+
+        A record with a missing value, a text, or a label that is not declared states nothing, like one outside the box
+        with ``outside="zero"``: its report has a law of its own, fixed by the public configuration alone, which is
+        within e^epsilon of that of every record.  Infinite values lie outside the box.  Shapes and columns, which no
+        value decides, are still refused; so is, with ``outside="refuse"``, all that `users` refuses.
+        """
+        if self.outside == "refuse":
+            return self.users(X, y)
+        found = self._numbers(X)
+        label = label_positions(self.known, y, len(found))
+        unusable = np.isnan(found).any(axis=1) | (label < 0)
+        unit, outside = self.scaled(np.where(unusable[:, None], np.array(self.box)[:, 0], found))
+        return Users(unit, np.maximum(label, 0), unusable | (outside & (self.outside == "zero")))
+
+    def _numbers(self, X: ArrayLike) -> Floats:
+        """Return the numbers of a table ``(n, d)``, NaN where an entry is none; a frame's columns must be ours."""
+        self.check_columns(X)
+        return points_of(X, len(self.box), ", ".join(self.names))
 
     def check_columns(self, X: ArrayLike) -> None:
         """Refuse a frame whose columns are not the features."""
@@ -255,13 +425,13 @@ class LatticeConfig:
 
     def label_numbers(self, y: ArrayLike, users: int | None = None) -> Ints:
         """Return the position of each label among the classes."""
-        return checked_labels(self.classes, door.positions(self, y, users))
+        return checked_labels(self.classes, label_positions(self.known, y, users))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; drawn rows go unsaid."""
         assigned = {"rows": self.rows} if self.rows != "drawn" else {}
         return {
-            "version": VERSION, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),
+            "version": 1, "box": [list(pair) for pair in self.box], "m": self.m, "classes": list(self.classes),
             "mechanism": self.mechanism, "alpha": self.epsilon, "outside": self.outside, "names": list(self.names),
             **assigned,
         }  # fmt: skip
@@ -269,31 +439,15 @@ class LatticeConfig:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> LatticeConfig:
         """Read the JSON form; a stated fingerprint must be the content's."""
-        version = document.get("version") if isinstance(document, Mapping) else None
-        if isinstance(version, bool) or version != VERSION:
-            raise ValueError(f"the configuration is not a table with version = {VERSION}; write it anew")
-        if unknown := [key for key in document if key not in (*KEYS, "version", "fingerprint")]:
-            raise ValueError(f"{unknown[0]}: unknown entry; the entries are {', '.join(KEYS)}")
-        if lacking := [key for key in ("box", "m", "alpha") if key not in document]:
-            raise ValueError(f"{lacking[0]}: is missing from the configuration")
-        checked_epsilon(document["alpha"], "alpha")
-        config = cls(**{"epsilon" if key == "alpha" else key: document[key] for key in KEYS if key in document})
-        if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
-            raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
-        return config
-
-    def save(self, path: str | Path) -> None:
-        """Write a JSON file, whole or not at all."""
-        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}, indent=2) + "\n")
+        if format_of(document) != cls.FORMAT:
+            raise ValueError("the configuration is not a table with version = 1; write it anew")
+        return super().from_dict(document)
 
     @classmethod
-    def load(cls, path: str | Path) -> LatticeConfig:
-        """Read a JSON file."""
-        with reading(path, "configuration") as content:
-            try:
-                return cls.from_dict(read_json(content))
-            except TypeError as error:  # an entry of another kind
-                raise ValueError(str(error)) from None
+    def read(cls, document: Mapping[str, Any]) -> LatticeConfig:
+        """Read the JSON form."""
+        checked_epsilon(document["alpha"], "alpha")
+        return cls(**{"epsilon" if key == "alpha" else key: document[key] for key in cls.KEYS if key in document})
 
 
 @dataclass(frozen=True)
@@ -312,6 +466,17 @@ def shown(value: object) -> str:
     except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse what is none of the choices."""
+    if value not in choices:
+        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {shown(value)}")
+
+
+def canonical(document: Any) -> str:
+    """Return the one text of a JSON document."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def checked_labels(classes: Sequence[Any], positions: Ints) -> Ints:

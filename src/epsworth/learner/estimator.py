@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 from epsworth.arrays import Floats
 from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
-from epsworth.learner.certificates import Adjust, Certificates, Holder
+from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
-from epsworth.learner.entries import array_of
+from epsworth.learner.encoding import array_of
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
@@ -174,15 +174,15 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self.classifier_.decision_function(points)
 
     def certificate(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
-        holder: Holder | None = None, fakes: int = 0,
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
+        holder: Holder | None = None,
     ) -> Certificates:  # fmt: skip
         """Certify the label of each row's cell; see `Classifier.certificate`."""
         points = self._points(X)
         return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder, fakes=fakes)
 
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where there is none."""
         points = self._points(X)

@@ -1,23 +1,36 @@
-"""Pictures of what was learnt: the map of one or two features, and what each value of a table's columns says."""
+"""What was learnt, for JSON, pages and pictures: labels and certificates cell by cell, and what columns say.
+
+All of it is computed from private reports and public settings, so that it is as private as they are.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.drawing import COLOURS, bare, check_plot, drawn_by, new_figure, save
+from epsworth.learner.certificates import Certificates, Fakes
+from epsworth.learner.fakes import assumption, fakes_among, taken_for_honest
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
 from epsworth.learner.tables.columns import BINS, Category, Column, Knots
 from epsworth.learner.tables.model import TableClassifier
+from epsworth.results import json_form
+from epsworth.rounding import up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FORMAT = "epsworth-learnt-1"
+SURENESS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
+MOST_CELLS = 300_000  # that certificates are told of
+MOST_LISTED = 4096  # that are told one by one
+CLEAREST = 12
+FINE = {1: 64, 2: 40}  # points per axis on which a series is shown
 MOST_MAPPED = 2  # features of a map
 POINTS = 240  # of a map, per axis
 STRIP = 40  # that high is the map of one feature
@@ -27,24 +40,91 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "+++")  # tell labels apart
 HATCHED = (0, 0, 0, 0.35)
 
 
+def told_of(model: Classifier, confidence: float = 0.95, *, fakes: Fakes) -> dict[str, Any]:
+    """Return what was learnt as plain values."""
+    config, kernel = model.config, model.config.kernel
+    allowed = fakes_among(fakes, model.aggregate.users)
+    side = FINE.get(kernel.d, 0) if isinstance(kernel, Cosine) else kernel.side
+    told = {
+        "format": FORMAT, "mechanism": config.mechanism, "epsilon": config.guarantee.epsilon,
+        "guarantee": str(config.guarantee), "users": model.aggregate.users, "features": list(config.names),
+        "box": [list(ends) for ends in config.box], "classes": [str(label) for label in config.classes],
+        "outside": config.outside, "fingerprint": config.fingerprint(), "width": model.width_, "side": side,
+        "overlapping": kernel.overlapping, "cells": kernel.cells, "confidence": confidence, "fakes": allowed,
+        "honest": taken_for_honest(allowed), "reason": None, "certified": None, "differing": None,
+        "by_confidence": [], "labels": [], "map": None, "clearest": [],
+    }  # fmt: skip
+    count = side**kernel.d
+    if 0 < count <= MOST_CELLS:
+        centres = _centres(model, side)
+        labels = model.numbers(centres)
+        sure = None if isinstance(kernel, Cosine) else model.certificate(centres, fakes=allowed, confidence=confidence)
+        told |= _of_cells(model, labels, sure)
+    return {name: json_form(value) for name, value in told.items()}
+
+
+def _centres(model: Classifier, side: int) -> Floats:
+    """Return a point per cell, in row-major order: its middle, or the lattice's own point."""
+    config, kernel = model.config, model.config.kernel
+    steps = np.arange(side) / max(1, side - 1) if kernel.overlapping else (np.arange(side) + 0.5) / side
+    grids = np.meshgrid(*[low + steps * (high - low) for low, high in config.box], indexing="ij")
+    return np.column_stack([grid.ravel() for grid in grids])
+
+
+def _of_cells(model: Classifier, labels: Any, sure: Certificates | None) -> dict[str, Any]:
+    classes = np.array([str(label) for label in model.config.classes])
+    if sure is None:
+        counted = [{"label": name, "cells": int((labels == n).sum())} for n, name in enumerate(classes.tolist())]
+        return {"labels": counted, "map": {"label": labels.tolist()} if labels.size <= MOST_LISTED else None}
+    own = np.array([{label: n for n, label in enumerate(model.config.classes)}[one] for one in sure.label.tolist()])
+    counted = [
+        {"label": name, "cells": int((labels == n).sum()), "certified": int((sure.certified & (own == n)).sum())}
+        for n, name in enumerate(classes.tolist())
+    ]
+    chance = np.minimum(sure.adjusted, 1.0)
+    count = int(sure.certified.sum())  # a chance is rounded up, and might miss the level that it equals
+    by = [
+        {"confidence": c, "certified": count if c == sure.confidence else int((chance <= 1 - up(c)).sum())}
+        for c in SURENESS
+    ]
+    order = np.argsort(sure.adjusted, kind="stable")[:CLEAREST]
+    found: dict[str, Any] = {
+        "reason": sure.reason, "certified": count, "differing": int((sure.certified & (own != labels)).sum()),
+        "by_confidence": by, "labels": counted,
+        "clearest": [
+            {"ranges": _ranges(model, int(cell)), "label": classes[own[cell]], "adjusted": float(chance[cell]),
+             "certified": bool(sure.certified[cell])}
+            for cell in order.tolist()
+        ],
+    }  # fmt: skip
+    if labels.size <= MOST_LISTED:
+        found["map"] = {
+            "label": labels.tolist(), "cell_label": own.tolist(), "adjusted": chance.tolist(),
+            "certified": sure.certified.tolist(),
+        }  # fmt: skip
+    return found
+
+
+def _ranges(model: Classifier, cell: int) -> list[list[float]]:
+    """Return what a cell spans of every feature, in natural units."""
+    config, kernel = model.config, model.config.kernel
+    index = np.unravel_index(cell, [kernel.side] * kernel.d)
+    found = []
+    for at, (low, high) in zip(index, config.box, strict=True):
+        first, last = (int(at) - 1, int(at) + 1) if kernel.overlapping else (int(at), int(at) + 1)
+        ends = (max(0, first) / kernel.m, min(kernel.m, last) / kernel.m)
+        found.append([low + end * (high - low) for end in ends])
+    return found
+
+
 def check_map(features: int) -> None:
     """Refuse a map of more features than a sheet of paper has."""
     if features > MOST_MAPPED:
         raise ValueError(f"--plot draws a map of one or two features, but this model has {features}; leave it out")
 
 
-def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> None:
-    """Draw the label of every point of the box, paler where no certificate holds.
-
-    Parameters
-    ----------
-    model : Classifier
-        Of one or two features.
-    path : str or Path
-        ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
-    confidence : float
-        Of the certificates, all cells together.
-    """
+def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95, *, fakes: Fakes) -> None:
+    """Draw the label of every point of the box, paler where no certificate holds."""
     config = model.config
     check_map(len(config.box))
     path, confidence = check_plot(path), checked_probability(confidence)
@@ -53,11 +133,12 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
     X, shape = _points(model)
     labels = model.numbers(X).reshape(shape)
     proven = not isinstance(config.kernel, Cosine)
-    sure = model.certificate(X, confidence=confidence) if proven else None
-    held = np.zeros(shape, dtype=bool) if sure is None else _agreeing(model, sure.label, labels) & (
-        sure.certified.reshape(shape)
-    )  # fmt: skip
-    extent = _extent(model)
+    sure = model.certificate(X, fakes=fakes, confidence=confidence) if proven else None
+    held = np.zeros(shape, dtype=bool)
+    if sure is not None:  # smoothing may predict another label than the certified one
+        held = (sure.certified & (sure.label == model.classes_[labels.ravel()])).reshape(shape)
+    across, up = config.box[0], config.box[1] if len(config.box) > 1 else (0.0, 1.0)
+    extent = (*across, *up)
     panel.imshow(_colours(labels, held), origin="lower", extent=extent, aspect="auto", interpolation="nearest")
     shown = []
     for k, label in enumerate(config.classes):
@@ -68,9 +149,10 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95) -> N
             own = np.asarray(labels == k, dtype=float)
             area = panel.contourf(own, levels=[0.5, 1.5], colors="none", hatches=[hatch], extent=extent, origin="lower")
             area.set(edgecolor=HATCHED, linewidth=0)
-    if proven:
+    if sure is not None:
         shown.append(patch(facecolor="0.85", label="paler: not certified"))
-        panel.set_title(f"certified with confidence {confidence:g}, all cells together", fontsize=9, loc="left")
+        title = f"certified with confidence {confidence:g}, all cells together, {assumption(sure.fakes)}"
+        panel.set_title(title if sure.reason is None else "nothing certified: there are fakes", fontsize=9, loc="left")
     panel.set_xlabel(config.names[0])
     if len(config.box) == 2:
         panel.set_ylabel(config.names[1])
@@ -90,17 +172,6 @@ def _points(model: Classifier) -> tuple[Floats, tuple[int, int]]:
     return np.column_stack([across.ravel(), up.ravel()]), (POINTS, POINTS)
 
 
-def _extent(model: Classifier) -> tuple[float, float, float, float]:
-    across, *rest = model.config.box
-    up = rest[0] if rest else (0.0, 1.0)
-    return across[0], across[1], up[0], up[1]
-
-
-def _agreeing(model: Classifier, certified: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Tell where the certified label is the predicted one: smoothing may differ."""
-    return np.asarray(certified.reshape(labels.shape) == model.classes_[labels])
-
-
 def _colours(labels: np.ndarray, held: np.ndarray) -> Floats:
     to_rgb = drawn_by("matplotlib.colors").to_rgb
     palette = np.array([to_rgb(COLOURS[k % len(COLOURS)]) for k in range(int(labels.max()) + 1)])
@@ -109,14 +180,7 @@ def _colours(labels: np.ndarray, held: np.ndarray) -> Floats:
 
 
 def plot_scores(model: TableClassifier, path: str | Path) -> None:
-    """Draw what each value of each column says for each label: a panel per column.
-
-    Parameters
-    ----------
-    model : TableClassifier
-    path : str or Path
-        ``.png``, ``.svg`` or ``.pdf``; written whole or not at all.
-    """
+    """Draw what each value of each column says for each label: a panel per column."""
     path = check_plot(path)
     columns = model.config.columns
     down = -(-len(columns) // PANELS)

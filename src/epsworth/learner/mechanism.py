@@ -1,4 +1,4 @@
-"""What every mechanism of the learner offers: reports drawn from integers, exact tallies, an unbiased estimate.
+"""What every mechanism of the learner offers: reports drawn from integers, exact sums, an unbiased estimate.
 
 A mechanism is a final class: a randomiser, and the wire `Format` of its messages.  It says how it draws, counts and
 estimates; certificates, power and checks follow here from what it says, once for all.
@@ -6,29 +6,231 @@ estimates; certificates, power and checks follow here from what it says, once fo
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from numbers import Real
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Interval, Risk
-from epsworth.learner.coins import Ints, flip_weight
-from epsworth.learner.lattice import cells
-from epsworth.learner.power import Ballot, sign_power
-from epsworth.learner.tails import difference_interval, sign_test, vote_interval
-from epsworth.learner.tallies import MOST_USERS, Tallied, Tally
+from epsworth.learner.coins import WORD, Ints, flip_weight, uniform
+from epsworth.learner.encoding import cells
+from epsworth.learner.tails import Ballot, difference_interval, sign_power, sign_test, vote_interval
+from epsworth.learner.wire import Format, Number
 from epsworth.mechanisms.words import WordSource
 from epsworth.numerals import short
 from epsworth.rounding import up
 
+MOST_USERS = 1 << 53  # floats count so far
 WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
+HALF = 32  # a value between -1 and 1 enters its bit's weight with this many bits
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
+
+
+class Tally(NamedTuple):
+    """Integer sums over reports: ``counts`` of the mechanism's own shape, ``users`` per group."""
+
+    counts: Ints
+    users: Ints
+
+    def __add__(self, other: object) -> Tally:
+        """Return the tally of both sets of reports."""
+        assert isinstance(other, Tally)
+        return Tally(self.counts + other.counts, self.users + other.users)
+
+
+class Tallied(ABC):
+    """Randomised messages in a wire format, and the sums over them; by default how many there are of every number."""
+
+    epsilon: Fraction  # privacy parameter of one report
+
+    @cached_property
+    def flip(self) -> int:
+        """Weight, of 2^64, with which a bit of this epsilon is flipped."""
+        return flip_weight(self.epsilon)
+
+    @cached_property
+    def contrast(self) -> float:
+        """Mean of a randomised bit whose true value is +1: tanh(epsilon / 2), of the integer weights."""
+        return float(1 - Fraction(2 * self.flip, WORD))
+
+    @property
+    @abstractmethod
+    def format(self) -> Format:
+        """The wire format of its messages."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the counts."""
+        assert isinstance(self.format, Number)
+        return self.format.shape
+
+    @property
+    def groups(self) -> int:
+        """Groups of users that are counted separately."""
+        return 1
+
+    def tally(self, messages: Ints) -> Tally:
+        """Return the sums over messages: how many there are of each, and in each group."""
+        assert isinstance(self.format, Number)
+        counts = self.format.counts(messages)
+        return Tally(counts, counts.reshape(self.groups, -1).sum(axis=1))
+
+    def empty(self) -> Tally:
+        """Return the tally of nobody."""
+        return Tally(np.zeros(self.shape, dtype=np.int64), np.zeros(self.groups, dtype=np.int64))
+
+    def possible(self, tally: Tally) -> bool:
+        """Tell whether counts of the right shape can be sums over so many users' reports: each is counted once."""
+        groups = zip(tally.counts.reshape(self.groups, -1), tally.users.tolist(), strict=True)
+        return bool((tally.counts >= 0).all()) and all(exact_sum(own) == n for own, n in groups)
+
+    def checked(self, tally: Tally) -> Tally:
+        """Return a tally that reports add up to; refuse every other, and more users than are counted exactly."""
+        counts, users = (np.asarray(part) for part in tally)
+        whole = counts.dtype == users.dtype == np.int64
+        if not whole or counts.shape != self.shape or users.shape != (self.groups,):
+            raise ValueError(
+                f"the sums must be 64-bit whole numbers: counts of shape {self.shape}, users of shape "
+                f"({self.groups},); aggregate the reports again"
+            )
+        if (users < 0).any() or exact_sum(users) > MOST_USERS:
+            raise ValueError(f"the sums must be over 0 to {MOST_USERS} users; aggregate fewer reports together")
+        if not self.possible(Tally(counts, users)):
+            raise ValueError(
+                "counts and users contradict each other: no reports add up to these sums; aggregate the reports again"
+            )
+        return Tally(counts, users)
+
+
+def exact_sum(counts: Ints) -> int:
+    """Return a sum that cannot overflow: the halves of the words are added apart."""
+    return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+
+
+class Rowed(Tallied):
+    """Messages 2 row + bit: a row, drawn whatever the record, and one bit about the record's value in that row.
+
+    Where rows fall into classes, too, as those of "parity", they are numbered class by class.
+    """
+
+    @property
+    def weights(self) -> Ints | None:
+        """The rows' whole weights; None where all are equally probable."""
+        return None
+
+    @property
+    def named(self) -> int:
+        """All weights together: so many numbers name a row."""
+        assert isinstance(self.format, Number)
+        return self.format.below // 2
+
+    def rows_at(self, number: Ints) -> Ints:
+        """Return the rows that numbers below `named` fall to."""
+        return number
+
+    @abstractmethod
+    def draw_at(self, users: Any, row: Ints, source: WordSource) -> Ints:
+        """Return one message per user about the row that is given, with all other draws as in `draw`.
+
+        Given the row, which no record decides, the law of the bit is that of `draw`: so it keeps the same epsilon.
+        """
+
+    def row_counts(self, tally: Tally) -> Ints:
+        """Return how many reports name each row ``(rows,)``."""
+        return np.asarray(tally.counts.reshape(-1, 2).sum(axis=1))
+
+    def row_name(self, row: int) -> str:
+        """Say which row this is."""
+        return f"row {row}"
+
+
+class Question(Rowed):
+    """Rows with whole weights, and a value in [-1, 1] that a record has for a row.
+
+    Claim: given the row, which ignores the record, the bit has a weight of 2^64 within [f, 2^64 - f], where f is the
+    least with (2^64 - f) / f <= e^epsilon: the message keeps pure epsilon-LDP.
+    """
+
+    @property
+    @abstractmethod
+    def weights(self) -> Ints:
+        """The rows' whole weights."""
+
+    @abstractmethod
+    def values(self, users: Any, row: Ints) -> Floats:
+        """Return the value of one row per user ``(n,)``; 0 where the record lacks what it asks for."""
+
+    @abstractmethod
+    def means(self, users: Any) -> Floats:
+        """Return every row's mean value over the users ``(rows,)``."""
+
+    @cached_property
+    def format(self) -> Number:
+        """2 row + bit: per row, reports of -1 and of +1."""
+        return Number((len(self.weights), 2))
+
+    @cached_property
+    def _ends(self) -> Ints:
+        return np.cumsum(self.weights)
+
+    def rows_at(self, number: Ints) -> Ints:
+        """Return the rows that numbers below `named` fall to."""
+        return np.asarray(np.searchsorted(self._ends, number, side="right"))
+
+    @property
+    def named(self) -> int:
+        """All weights together: so many numbers name a row."""
+        return int(self._ends[-1])
+
+    @property
+    def shares(self) -> Floats:
+        """Each row's probability."""
+        return as_floats(self.weights / self.named)
+
+    def draw(self, users: Any, source: WordSource) -> Ints:
+        """Return one message per user, fit for release where the source is."""
+        parts = [users.part(run) for run in blocks(users.label.size, 4)]
+        rows = (self.rows_at(uniform(self.named, part.label.size, source)) for part in parts)
+        return np.concatenate([self.draw_at(part, row, source) for part, row in zip(parts, rows, strict=True)])
+
+    def draw_at(self, users: Any, row: Ints, source: WordSource) -> Ints:
+        """Return the messages of users whose rows are given, whatever the record: the bit's law is that of `draw`."""
+        weight = self.bit_weights(self.values(users, row))
+        return np.asarray(2 * row + (source.words(row.size) < weight), dtype=np.int64)
+
+    def bit_weights(self, values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+        """Return the weight, of 2^64, of the bit +1: within [f, 2^64 - f] whatever the rounding.
+
+        f or 2^64 - f exactly for signs, one half for 0.
+        """
+        flip, span = self.flip, WORD - 2 * self.flip
+        share = np.floor((1 + values) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
+        between = np.uint64(flip) + share * np.uint64(span >> HALF)
+        found = np.where(values == 1, np.uint64(WORD - flip), np.where(values == -1, np.uint64(flip), between))
+        return np.where(values == 0, np.uint64(WORD // 2), found)
+
+    def simulate(self, users: Any, rng: np.random.Generator, total: int | None = None) -> Tally:
+        """Return the tally of one report per user, or of ``total`` users drawn from these with replacement.
+
+        Then the number of users per row is multinomial, and the bits of a row have one mean.
+        """
+        if total is not None:
+            asked = rng.multinomial(total, self.shares)
+            plus = rng.binomial(asked, (1 + self.contrast * self.means(users).clip(-1, 1)) / 2)
+            return Tally(np.column_stack([asked - plus, plus]).astype(np.int64), np.array([total]))
+        found = self.empty()
+        for run in blocks(users.label.size, 8):
+            part = users.part(run)
+            row = self.rows_at(rng.integers(self.named, size=part.label.size))
+            chance = (1 + self.contrast * self.values(part, row)) / 2
+            found = found + self.tally(np.asarray(2 * row + (rng.random(row.size) < chance), dtype=np.int64))
+        return found
 
 
 class Users(NamedTuple):
@@ -45,20 +247,12 @@ class Users(NamedTuple):
 
 @dataclass(frozen=True)
 class Mechanism(Tallied):
-    """One way for a user to tell a cell and a label.
-
-    Attributes
-    ----------
-    epsilon : Fraction
-        Privacy parameter of one report.
-    m, d, classes : int
-        Intervals per axis, axes, labels.
-    """
+    """One way for a user to tell a cell and a label."""
 
     epsilon: Fraction
-    m: int
-    d: int
-    classes: int
+    m: int  # intervals per axis
+    d: int  # axes
+    classes: int  # labels
 
     name: ClassVar[str]
     reference: ClassVar[str]
@@ -79,16 +273,6 @@ class Mechanism(Tallied):
     def outputs(self) -> int:
         """Estimates per cell: one signed mean for two classes, else one mass per class."""
         return 1 if self.classes == 2 else self.classes
-
-    @cached_property
-    def flip(self) -> int:
-        """Weight, of 2^64, with which a bit of this epsilon is flipped."""
-        return flip_weight(self.epsilon)
-
-    @cached_property
-    def contrast(self) -> float:
-        """Mean of a randomised bit whose true value is +1: tanh(epsilon / 2), of the integer weights."""
-        return float(1 - Fraction(2 * self.flip, 1 << 64))
 
     @property
     @abstractmethod
@@ -170,13 +354,6 @@ class Mechanism(Tallied):
         p = sign_test(wins[cell, best] - fakes, wins[cell, :, best] + fakes)
         p[cell, best] = 0.0
         return as_floats(p.max(axis=1))
-
-    def p_values(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
-        """Return, per cell, a p-value for "the label ``best`` has more mass in it than every other one".
-
-        A wrong label must win against the right one; with several classes each wrong label might (union bound).
-        """
-        return times(self.classes - 1, self.against(tally, best, fakes))
 
     def interval(self, tally: Tally, risk: Risk) -> Interval | None:
         """Return an exact interval for each cell's signed mean, paid for by a share each; None but for two classes."""

@@ -1,9 +1,11 @@
-"""`Classifier`: labels from an aggregate, with a certificate for each."""
+"""`Classifier`: labels from an aggregate, smoothed, with a certificate for each."""
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,17 +14,84 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.files import reading, replacing
-from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.certificates import Adjust, Certificates, Holder, certify
+from epsworth.learner.aggregation import Aggregator, begins_with
+from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder, certify
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.entries import class_array
-from epsworth.learner.lattice import cells, flat, nearest
-from epsworth.learner.row_counts import warn_of_odd_rows
+from epsworth.learner.encoding import cells, class_array, flat, nearest
+from epsworth.learner.fakes import why_odd
 from epsworth.learner.series import Cosine
-from epsworth.learner.smoothing import best_width, gaussian, interpolate, smoothed, squared_weights
 
+WIDTHS = (0.0, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25)  # of the box
+REACH = 4  # standard deviations
+MOST = 1024  # cells per axis: matrices are dense
 Smoothing = Literal["sure"] | None
 MAGIC = b"epsworth learner 1\n"
+
+
+@cache
+def gaussian(m: int, width: float) -> Floats:
+    """Return the row-normalised Gaussian of m cells, reflected at both ends; width 0 is the identity."""
+    if width == 0:
+        return np.eye(m)
+    deviation = width * m
+    steps = np.arange(-int(np.ceil(REACH * deviation)), int(np.ceil(REACH * deviation)) + 1)
+    weight = np.exp(-((steps / deviation) ** 2) / 2)
+    target = (np.arange(m)[:, None] + steps) % (2 * m)
+    target = np.where(target < m, target, 2 * m - 1 - target)
+    matrix = np.zeros((m, m))
+    np.add.at(matrix, (np.arange(m)[:, None], target), weight / weight.sum())
+    return matrix
+
+
+def smoothed(table: Floats, matrix: Floats, d: int) -> Floats:
+    """Apply a matrix along the first d axes of a table."""
+    for axis in range(d):
+        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
+    return table
+
+
+def best_width(table: Floats, d: int, noise: float) -> float:
+    """Return the width of least unbiased risk estimate |S T - T|^2 + 2 noise tr S (Stein 1981)."""
+    m, outputs = table.shape[0], table.shape[-1]
+    if m > MOST:
+        raise ValueError(
+            f"smoothing by the risk estimate takes up to {MOST} cells per axis, this table has {m}; take fewer cells "
+            "or smoothing=None"
+        )
+    risks = []
+    for width in WIDTHS:
+        matrix = gaussian(m, width)
+        change = ((smoothed(table, matrix, d) - table) ** 2).sum()
+        risks.append(change + 2 * noise * outputs * np.trace(matrix) ** d)
+    return WIDTHS[int(np.argmin(risks))]
+
+
+def corners(unit: Floats, m: int) -> tuple[Floats, Floats]:
+    """Return the lower cell ``(n, d)`` of linear interpolation between cell centres, and the upper one's weight."""
+    place = (unit * m - 0.5).clip(0, m - 1)
+    lower = np.minimum(np.floor(place), max(m - 2, 0))
+    return lower, place - lower
+
+
+def interpolate(table: Floats, unit: Floats) -> Floats:
+    """Interpolate linearly between the centres of cells, constant beyond the outermost: ``(n, outputs)``."""
+    m, d = table.shape[0], unit.shape[1]
+    lower, weight = corners(unit, m)
+    found = np.zeros((len(unit), table.shape[-1]))
+    for step in product((0, 1), repeat=d):
+        share = np.where(step, weight, 1 - weight).prod(axis=1)
+        index = np.minimum(lower + step, m - 1).astype(np.intp)
+        found += share[:, None] * table[tuple(index.T)]
+    return found
+
+
+def squared_weights(unit: Floats, m: int, width: float) -> Floats:
+    """Return the sum of the squared weights of all cells in a smoothed, interpolated value ``(n,)``."""
+    matrix = gaussian(m, width)
+    lower, weight = corners(unit, m)
+    upper = np.minimum(lower + 1, m - 1).astype(np.intp)
+    rows = (1 - weight)[..., None] * matrix[lower.astype(np.intp)] + weight[..., None] * matrix[upper]
+    return as_floats((rows**2).sum(axis=2).prod(axis=1))
 
 
 class Surface(NamedTuple):
@@ -76,7 +145,8 @@ class Classifier:
         """Fit: read the labels off the sums.
 
         Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
-        that are all honest; of those it warns with probability at most one in a million.
+        that are all honest; of those it warns with probability at most one in a million.  Nothing is certified of them
+        but with more fakes declared: see `certificate`.
 
         Parameters
         ----------
@@ -91,7 +161,8 @@ class Classifier:
             raise ValueError("these are sums of a round about a table; close it with them: epsworth learn close")
         if aggregate.users == 0 or not aggregate.tally.users.all():
             raise ValueError("the aggregate holds too few reports to read a label from; add reports first")
-        warn_of_odd_rows(aggregate)
+        if (why := why_odd(aggregate)) is not None:
+            warnings.warn(f"{why}; nothing is certified of them: learn from other reports", UserWarning, stacklevel=2)
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
     def __str__(self) -> str:
@@ -107,10 +178,7 @@ class Classifier:
     @staticmethod
     def wrote(path: str | Path) -> bool:
         """Tell whether a file begins like those of `save`."""
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
+        return begins_with(path, MAGIC)
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
@@ -198,8 +266,8 @@ class Classifier:
         return as_floats(self._scores(unit)[:, 0] / spread)
 
     def certificate(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
-        holder: Holder | None = None, fakes: int = 0,
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni",
+        holder: Holder | None = None,
     ) -> Certificates:  # fmt: skip
         """Certify, per point, the label of its cell.
 
@@ -208,18 +276,24 @@ class Classifier:
         all cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see
         ``holder``.
 
-        With a declared ``fakes``, the same if no more of these reports are fakes, of clients or added to theirs, and
+        All of it holds if no more than ``fakes`` of these reports are fakes, of clients or added to theirs, and
         whatever they say, even if whoever makes them sees all other reports.
 
         Not claimed: anything once more reports are fakes than declared.  Nobody can tell a fake from an honest report,
         and a share f of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for
         one-bit reports), in every cell at once: 1 % of the reports can turn every label, and with ``fakes=0`` the
-        wrong ones are certified.
+        wrong ones are certified.  Only fakes that name one row of "hadamard" or "parity" more often than honest clients
+        would are seen: where there must be more of them than declared, nothing is certified, and ``reason`` says why.
+        Without them that happens with probability at most one in a million.
 
         Parameters
         ----------
         X : array_like
             Points ``(n, d)``.
+        fakes : int, or float or Fraction below one half
+            At most so many of the aggregated reports, or this share of them, rounded up, are fakes: a bound on those
+            that are there, not on what is expected.  0: nobody forges reports.  For "slides" it must be 0, and beside
+            ``holder`` and "bh".
         confidence : float or Fraction
             Probability that no certificate is wrong.
         adjust : {"bonferroni", "bh", "by"}
@@ -228,9 +302,6 @@ class Classifier:
             dependent cells), or after Benjamini & Yekutieli 2001 (any dependence).
         holder : Holder, optional
             Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
-        fakes : int
-            At most so many of the aggregated reports are fakes, below half of them: a bound on those that are there,
-            not on a share of the users that is expected.  Not for "slides", nor beside ``holder`` and "bh".
 
         Returns
         -------
@@ -245,7 +316,7 @@ class Classifier:
         >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
         >>> x = np.linspace(0, 1, 100)
         >>> learnt = Classifier.from_aggregate(simulate(config, x[:, None], x > 0.5, 0, users=10**6))
-        >>> [learnt.certificate([[0.9]], fakes=fakes).certified.item() for fakes in (0, 10_000, 40_000)]
+        >>> [learnt.certificate([[0.9]], fakes=fakes).certified.item() for fakes in (0, 0.01, 40_000)]
         [True, True, False]
         """
         unit, outside = self.config.points(X)
@@ -253,7 +324,7 @@ class Classifier:
         return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder, fakes)
 
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels, masked where none is certified with this confidence and so many fakes."""
         found = self.certificate(X, confidence=confidence, adjust=adjust, fakes=fakes)

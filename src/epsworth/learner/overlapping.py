@@ -18,12 +18,10 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, discrete_laplace, uniform
-from epsworth.learner.lattice import codes, flat, floors, parities, parity_centres
-from epsworth.learner.mechanism import WIDEST_SUM, Symbols, Users
-from epsworth.learner.rows import Rowed
-from epsworth.learner.signed import Hadamard, two_sided
+from epsworth.learner.disjoint import Hadamard, two_sided
+from epsworth.learner.encoding import codes, flat, floors, parities, parity_centres
+from epsworth.learner.mechanism import WIDEST_SUM, Rowed, Symbols, Tally, Users
 from epsworth.learner.tails import chernoff
-from epsworth.learner.tallies import Tally
 from epsworth.learner.wire import Number, Vector
 from epsworth.mechanisms.words import WordSource
 from epsworth.rounding import down, up

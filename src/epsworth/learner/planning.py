@@ -19,18 +19,20 @@ from epsworth.files import reading
 from epsworth.guarantees import Central
 from epsworth.learner.aggregation import simulate
 from epsworth.learner.amplification import law_of, planned_epsilon
+from epsworth.learner.certificates import Fakes
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.config import LatticeConfig
-from epsworth.learner.fakes import count_of, declared
+from epsworth.learner.fakes import FALSE_ALARM, assumption, count_of, declared, fakes_among
 from epsworth.learner.mechanism import (
+    MOST_USERS,
     Mechanism,
+    Rowed,
     checked_number,
     checked_probability,
     checked_users,
 )
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
-from epsworth.learner.tallies import MOST_USERS
 from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
 from epsworth.results import Result
@@ -63,10 +65,10 @@ class Plan(Result):
     Examples
     --------
     >>> from epsworth.learner import plan
-    >>> found = plan(users=100_000, margin=0.02)
+    >>> found = plan(users=100_000, margin=0.02, fakes=0)
     >>> found.feasible, round(found.epsilon, 2), found.mechanism
     (True, 0.83, 'hadamard')
-    >>> plan(users=100, margin=0.02).feasible  # not even true labels of so few would do
+    >>> plan(users=100, margin=0.02, fakes=0).feasible  # not even true labels of so few would do
     False
     """
 
@@ -74,16 +76,15 @@ class Plan(Result):
     users: int
     margin: float
     confidence: float | Fraction
-    feasible: bool = True
-    power: float = 0.8
-    mechanism: str = "hadamard"
-    fakes: int = 0
+    feasible: bool
+    power: float
+    mechanism: str
+    fakes: int
 
     def __str__(self) -> str:
         """Return the plan in a sentence."""
         sure = f"with confidence {show_down(float(self.confidence))}"
-        chance = f"with probability {show_down(self.power)} ({self.mechanism})"
-        chance += f" with up to {self.fakes:,} fakes among them" if self.fakes else ", assuming nobody forges reports"
+        chance = f"with probability {show_down(self.power)} ({self.mechanism}), {assumption(self.fakes)}"
         if self.margin > 1:
             return (
                 f"No margin is enough: {self.users:,} users with epsilon {show_down(self.epsilon)} per record certify "
@@ -111,6 +112,7 @@ class Plan(Result):
 
 def plan(
     *,
+    fakes: Fakes,
     epsilon: float | None = None,
     users: int | None = None,
     margin: float | None = None,
@@ -120,7 +122,6 @@ def plan(
     m: int | None = None,
     d: int | None = None,
     mass: float = 1.0,
-    fakes: int | float | Fraction = 0,
 ) -> Plan:
     """Return the third of epsilon, users and margin, given two of them.
 
@@ -134,6 +135,9 @@ def plan(
 
     Parameters
     ----------
+    fakes : int, float or Fraction
+        How many of the users may be fakes, or, below 1, which share of them, rounded up to a number.  It must hold of
+        the users who report, for certain.  0: nobody forges reports.
     epsilon : float
         Privacy parameter per record.
     users : int
@@ -151,9 +155,6 @@ def plan(
     mass : float
         Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
         others, for either class.  No cell holds more than all; about 1 / cells is usual.
-    fakes : int, float or Fraction
-        How many of the users may be fakes, or, below 1, which share of them, rounded up to a number.  It must hold of
-        the users who report, for certain.
 
     Raises
     ------
@@ -164,12 +165,12 @@ def plan(
     Examples
     --------
     >>> from epsworth.learner import plan
-    >>> plan(epsilon=1, margin=0.02).users
+    >>> plan(epsilon=1, margin=0.02, fakes=0).users
     72808
-    >>> plan(users=72_808, margin=0.02).epsilon <= 1
+    >>> plan(users=72_808, margin=0.02, fakes=0).epsilon <= 1
     True
     >>> plan(epsilon=1, margin=0.02, fakes=100).users, plan(epsilon=1, margin=0.02, fakes=0.001).fakes
-    (146448, 227)
+    (146456, 227)
     """
     if (epsilon, users, margin).count(None) != 1:
         raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
@@ -181,14 +182,13 @@ def plan(
     checked_probability(power, "power")
     n = 1 if users is None else checked_users(users, "it is how many reports are expected")
     amount = declared(fakes)
-    if users is not None and 2 * count_of(amount, n) >= n:
-        raise ValueError(
-            f"fakes must be fewer than half of the {n:,} users, got {fakes}; nothing else can be planned for"
-        )
+    if users is not None:
+        fakes_among(amount, n)
     family, level = _family(mechanism, m, d), Risk.of(confidence).spend()
 
     def reached(kernel: Mechanism, n: int, v: float) -> bool:
-        return kernel.power(n, v, mass, level, count_of(amount, n)) >= power
+        alarm = FALSE_ALARM if isinstance(kernel, Rowed) else 0.0  # of honest reports, of which nothing is certified
+        return kernel.power(n, v, mass, level, count_of(amount, n)) - alarm >= power
 
     if epsilon is None:
         v = margin or 0.0
@@ -209,29 +209,14 @@ def central_of(
     *,
     users: int,
     delta: float,
+    fakes: Fakes,
     mechanism: str = "hadamard",
     m: int | None = None,
     d: int | None = None,
-    fakes: int | float | Fraction = 0,
 ) -> Central:
     """Return what reports behind a shuffler keep whose local epsilon is the largest that suffices.
 
     That ``local_epsilon`` is rounded down to six digits, as it is printed; `plan` then finds the margin.
-
-    Parameters
-    ----------
-    central_epsilon, delta : float
-        What whoever sees only the shuffled batch may learn.
-    users : int
-        Reports that arrive; the shuffler holds back a smaller batch.
-    mechanism, m, d, fakes
-        As for `plan`; fakes hide nobody.
-
-    Examples
-    --------
-    >>> central = central_of(0.25, users=100_000, delta=1e-6)
-    >>> central.local_epsilon, central.epsilon <= 0.25
-    (5.35208, True)
     """
     law = law_of(_family(mechanism, m, d)(Fraction(1)))
     count = count_of(declared(fakes), checked_users(users, "it is how many reports are expected"))
@@ -239,14 +224,7 @@ def central_of(
 
 
 def plan_by_power(**question: Any) -> dict[float, Plan | None]:
-    """Return the plan of `plan`'s question for each of `POWERS`; None where nothing is enough.
-
-    Examples
-    --------
-    >>> from epsworth.learner.planning import plan_by_power
-    >>> {power: found.users for power, found in plan_by_power(epsilon=1, margin=0.02).items()}
-    {0.5: 32104, 0.8: 72808, 0.9: 100684}
-    """
+    """Return the plan of `plan`'s question for each of `POWERS`; None where nothing is enough."""
 
     def planned(power: float) -> Plan | None:
         try:

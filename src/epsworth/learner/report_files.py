@@ -1,30 +1,41 @@
-"""Files of reports: packed (``.ldp``: reports end to end) or JSON lines, written whole, read in bounded memory."""
+"""Reports of whole tables and files: packed (``.ldp``: reports end to end) or JSON lines, written whole or not at all.
+
+`write_reports` reports rows at hand, `report_file` a table of a file whose people are charged, and `aggregate_files`
+adds reports up in bounded memory.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from epsworth.files import check_distinct, check_writable, replacing
-from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator
-from epsworth.learner.asked import Asked
+from epsworth.files import check_distinct, check_name, check_writable, replacing
+from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.assignment import refuse_files
 from epsworth.learner.client import drawn_reports
+from epsworth.learner.config import Asked
+from epsworth.learner.tables.rounds import Step
 from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.parallel import in_order
+from epsworth.policy.files.file_tables import PartWords
+from epsworth.policy.files.outputs import execute_run
+from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, Run, RunTerms
 from epsworth.tables import column, selected
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
+VERSION = 1  # of the way from words to reports
 
 
 def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
@@ -165,14 +176,14 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
     size, unit = os.path.getsize(path), config.report_size
-    whole = is_lines(path) or _is_state(path)
+    whole = is_lines(path) or begins_with(path, MAGIC)
     step = size if whole else max(PART, config.kernel.empty().counts.nbytes) // unit * unit
     for start in range(0, size, max(step, unit)):
         yield Part(path, start, min(size, start + max(step, unit)))
 
 
 def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
-    if _is_state(part.path):
+    if begins_with(part.path, MAGIC):
         held = Aggregator.load(part.path)
         try:
             return Aggregator(config).merge(held)
@@ -197,7 +208,7 @@ def report_blocks(config: Asked, path: Path) -> Iterator[bytes | list[bytes]]:
     """Yield the reports of a file as they lie there, in bounded memory; a state, which holds none, is refused."""
     if not path.is_file():
         raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
-    if _is_state(path):
+    if begins_with(path, MAGIC):
         raise ValueError(f"{path} is the state of an aggregation, which holds no reports; name files of reports")
     lines = is_lines(path)
     with path.open("rb") as stream:
@@ -247,15 +258,147 @@ def check_table(path: Path) -> str:
     return ending
 
 
-def _is_state(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 def is_lines(path: Path) -> bool:
     """Tell files of JSON lines from packed ones by their ending; others are refused."""
     if path.suffix not in (PACKED, *LINES):
-        if path.is_file() and _is_state(path):
+        if begins_with(path, MAGIC):
             return False
         raise ValueError(f"{path} has an unknown ending; reports are {PACKED} or {', '.join(LINES)} files")
     return path.suffix in LINES
+
+
+def report_file(
+    config: Asked,
+    source: Path,
+    destination: Path,
+    target: str,
+    *,
+    person: str | None = None,
+    cap: Amount | None = None,
+    max_rows_per_person: int | None = None,
+    ledger: str | Path | None = None,
+    again: bool = False,
+    sep: str = ",",
+) -> int:
+    """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
+
+    Claim: nobody is charged more than ``cap`` over all runs of the ledger; k reports of one user tell k epsilon about
+    them.  A run that was stopped goes on where the same is asked again, draws the same reports, and is charged once.
+
+    Parameters
+    ----------
+    config : LatticeConfig, Round or ScoreAudit
+        What clients and server agree on.
+    source : path
+        The table.
+    destination : path
+        ``.ldp`` or ``.jsonl``.
+    target : str
+        Column of labels.
+    person : str, optional
+        The column that says who a row is about.  Without it nobody knows, and the run is charged to everybody.
+    cap : number or text, optional
+        The largest sum of epsilons of a person over all runs; a ledger keeps what it was told first.
+    max_rows_per_person : int, optional
+        With ``person``: only the first so many rows of a person are reported, in the order of the table.  Without it:
+        how many rows one person has at most, which nobody checks; else all rows may be one person's.
+    ledger : path, optional
+        Folder of the ledger; by default the account's own (``EPSWORTH_STATE``).
+    again : bool
+        Allow records to leave a second time: epsilons add.
+    sep : str
+        What separates the fields of CSV: a comma, semicolon, tab or bar.
+
+    Returns
+    -------
+    int
+        How many were reported.
+
+    Raises
+    ------
+    ValueError
+        For a table that lacks a column, where the ledger knows its records, and where a person would exceed the cap.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import polars as pl
+    >>> from epsworth.learner import LatticeConfig, report_file
+    >>> config = LatticeConfig(box=[(0, 100)], names=["age"], m=8, epsilon=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pl.DataFrame({"id": [7, 8], "age": [30, 61], "sick": [0, 1]}).write_csv(table)
+    ...     report_file(config, table, Path(folder, "reports.ldp"), "sick", person="id", ledger=Path(folder, "ledger"))
+    2
+    """
+    terms = RunTerms(person, cap, None, max_rows_per_person, again)
+    return reported(config, source, destination, target, terms, ledger, sep).rows
+
+
+class Reported(NamedTuple):
+    """What a run reported, and what its ledger says of it."""
+
+    rows: int
+    run: Run
+
+
+def reported(
+    config: Asked, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None, sep: str
+) -> Reported:
+    """Do what `report_file` says."""
+    from epsworth.tables import read_texts
+
+    refuse_files(config)
+    store = Ledger(ledger)
+    path, as_lines = check_name("output", check_writable(destination).resolve()), is_lines(destination)
+    check_distinct(table=source, reports=path, **store.files)
+    store.check_apart("output", path)
+    digest = _digest(source, store)
+    table = read_texts(source, sep=sep)  # no record decides how another one is read
+    if _digest(source, store) != digest:
+        raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
+    counts, person, most = terms.counts, terms.person, terms.most
+    if person is not None and counts is not None:
+        counts.add(store.hashes(column(table, person).to_list()))
+        table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
+    users = config.admitted(columns(config, table), column(table, target))
+    content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
+    if sep != ",":
+        content["sep"] = sep
+    if person is not None and most is not None:
+        content["first rows"] = [person, most]
+    identity = Identity(json.dumps(content), digest, str(path))
+    rows = int(users.label.size)
+    request = _request(config, rows, terms)
+    run = store.begin(request, identity, counts)
+
+    def write(temporary: Path) -> None:
+        assert run.key is not None  # only of a run that is done
+        words = PartWords(run.key, identity.policy)
+        draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
+
+    execute_run(store, run, request, path, write)
+    return Reported(rows, run)
+
+
+def _request(config: Asked, rows: int, terms: RunTerms) -> ChargeRequest:
+    """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
+    before = "before, and a record answers one round of a table: give other people's"
+    return ChargeRequest(
+        config.session,
+        config.budget,
+        Fraction(0),
+        rows=rows,
+        terms=terms,
+        adds=f"epsilon {config.epsilon}",
+        left="were reported",
+        where=before if isinstance(config, Step) else "before",
+        output="reports",
+    )
+
+
+def _digest(path: Path, store: Ledger) -> bytes:
+    """Return a keyed hash of a file: without the ledger's key nobody can try out what it held."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(key=store.digest_key, digest_size=32)).digest()

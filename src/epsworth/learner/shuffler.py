@@ -12,12 +12,11 @@ import numpy as np
 
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, Aggregator
-from epsworth.learner.asked import Asked
 from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
-from epsworth.learner.client import unpack
+from epsworth.learner.config import Asked
+from epsworth.learner.mechanism import Rowed
 from epsworth.learner.report_files import PACKED, check_sources, is_lines, report_blocks
-from epsworth.learner.rows import Rowed
-from epsworth.learner.tables.kernels import Question
+from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
 
@@ -171,8 +170,8 @@ class _Collector:
         self.sent: set[str] = set()
         self.reports: list[bytes] = []
         self.refused: dict[str, int] = {}
-        hashed = config.rows == "hash" and isinstance(config.kernel, (Rowed, Question))
-        self.by_row = [0] * row_count(config.kernel) if hashed else None  # type: ignore[arg-type]
+        hashed = config.rows == "hash" and isinstance(config.kernel, Rowed)
+        self.by_row = [0] * row_count(config.kernel) if hashed else None
 
     def read(self, path: Path) -> None:
         """Take a file of JSON lines."""

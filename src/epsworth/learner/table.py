@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from epsworth.learner.cellwise import Krr, Oue
 from epsworth.learner.coins import checked_epsilon
+from epsworth.learner.disjoint import Hadamard, Krr, Oue, Ternary
 from epsworth.learner.mechanism import Mechanism, checked_users
 from epsworth.learner.overlapping import Parity, Slides
 from epsworth.learner.series import Cosine
-from epsworth.learner.signed import Hadamard, Ternary
 from epsworth.mechanisms.rational import Exact
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -28,13 +27,7 @@ HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 
 
 
 def choose(epsilon: Fraction, m: int, d: int, classes: int) -> str:
-    """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users.
-
-    Examples
-    --------
-    >>> choose(Fraction(1), 16, 2, 2), choose(Fraction(4), 16, 2, 2), choose(Fraction(4), 2, 1, 2)
-    ('hadamard', 'ternary', 'krr')
-    """
+    """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users."""
     if d > MOST_GRID_AXES:
         return "cosine"
     one_bit = Hadamard(epsilon, m, d, classes)
@@ -57,11 +50,6 @@ def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) ->
     On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded, which puts a typical
     estimate at one standard deviation; smoothing does the rest.  On the published lattice 1 / h with
     h = (n epsilon^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
-
-    Examples
-    --------
-    >>> grid_size("hadamard", Fraction(1), 2, 2, 100_000), grid_size("slides", Fraction(1), 2, 2, 100_000)
-    (12, 6)
     """
     kind = MECHANISMS[name]
     if kind.overlapping:
@@ -79,13 +67,7 @@ def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) ->
 
 
 def suited(name: str, epsilon: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
-    """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report.
-
-    Examples
-    --------
-    >>> suited("auto", 1, 2, 2, 100_000)
-    ('hadamard', 12)
-    """
+    """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report."""
     budget = checked_epsilon(epsilon)
     if d < 1 or classes < 2:
         raise ValueError(f"need at least one feature and two classes, got {d} and {classes}; declare them")

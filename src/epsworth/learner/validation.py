@@ -20,7 +20,7 @@ from epsworth.arrays import Bools, Floats
 from epsworth.bounds import Risk
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
-from epsworth.learner.entries import alike, array_of, labels_of, names_of
+from epsworth.learner.encoding import alike, array_of, labels_of, names_of
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
 from epsworth.mechanisms.rational import Exact

@@ -1,18 +1,25 @@
-"""Wire formats: how messages become bytes, and how bytes that no client sends are refused."""
+"""Reports as bytes: fingerprint, message in its wire format, check; and how bytes that no client sends are refused."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools
+from epsworth.arrays import Bools, Floats
 from epsworth.learner.coins import Ints
 
+if TYPE_CHECKING:
+    from epsworth.learner.config import Asked
+
 Bytes = NDArray[np.uint8]
+PREFIX = 8  # bytes of the fingerprint that every report carries
+PRIME = 4294967291  # the largest below 2^32
+EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
 
 
 @dataclass(frozen=True)
@@ -125,3 +132,55 @@ def refuse_if(bad: Bools) -> None:
             f"report {int(np.argmax(bad))}: its bytes are not a message of this mechanism; "
             "it was damaged or made by something else: drop it"
         )
+
+
+def pack(config: Asked, messages: Bytes) -> bytes:
+    """Put the fingerprint before each message and a check behind it."""
+    n = len(messages)
+    found = np.empty((n, config.report_size), dtype=np.uint8)
+    found[:, :PREFIX] = _prefix(config.fingerprint())
+    found[:, PREFIX:-4] = messages
+    found[:, -4:] = check(found[:, :-4]).astype("<u4").view(np.uint8).reshape(n, 4)
+    return found.tobytes()
+
+
+def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
+    """Return the messages of reports that lie end to end; refuse the first that is not one of this configuration."""
+    size, fingerprint = config.report_size, config.fingerprint()
+    if len(data) == 0 or len(data) % size:
+        raise ValueError(
+            f"got {len(data)} bytes, but a report of this configuration has {size}; one was cut or is foreign"
+        )
+    found = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
+    foreign = np.ascontiguousarray(found[:, :PREFIX]).view("<u8").ravel() != _prefix(fingerprint).view("<u8")
+    if foreign.any():
+        raise ValueError(
+            f"report {int(np.argmax(foreign))}: its fingerprint is not {fingerprint[: 2 * PREFIX]}: it was "
+            "made for another configuration, or damaged; aggregate it apart"
+        )
+    damaged = check(found[:, :-4]) != np.ascontiguousarray(found[:, -4:]).view("<u4").ravel()
+    if damaged.any():
+        raise ValueError(f"report {int(np.argmax(damaged))}: it was damaged on its way (its check fails); drop it")
+    return found[:, PREFIX:-4]
+
+
+def check(rows: Bytes) -> Ints:
+    """Return a polynomial of the bytes modulo a prime: no single damaged byte, and no swap, goes unseen."""
+    powers = _powers(rows.shape[1])
+    runs = (slice(start, start + EXACT) for start in range(0, rows.shape[1], EXACT))
+    sums = [(rows[:, run].astype(np.float64) @ powers[run]).astype(np.int64) % PRIME for run in runs]
+    return sums[0] if len(sums) == 1 else np.asarray(np.sum(sums, axis=0) % PRIME)
+
+
+@cache
+def _powers(count: int) -> Floats:
+    """Return powers of 257 modulo the prime."""
+    powers = [1.0]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * 257 % PRIME)
+    return np.array(powers)
+
+
+@cache
+def _prefix(fingerprint: str) -> Bytes:
+    return np.frombuffer(bytes.fromhex(fingerprint[: 2 * PREFIX]), dtype=np.uint8)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.learner import Plan, plan
-from epsworth.learner.fakes import taken_for_honest
+from epsworth.learner.fakes import assumption, taken_for_honest
 from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import FILLED, HOLLOW, OTHER, UNSURE, Axis, Chart, Line
@@ -169,10 +169,12 @@ def _decision(held: Document) -> Block:
         return blocks.decision(sentence, facts, good=False)
     facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified: if all reports are honest, each is "
-        f"that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(held.get('fakes', 0))}: "
+        f"each is that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )
+    if held.get("reason") is not None:
+        sentence = f"Nothing is certified: {held['reason']}."
     return blocks.decision(sentence, facts, good=certified > 0)
 
 

@@ -55,7 +55,7 @@ def _():
 def certificates_or_none(learnt):
     """Return certificates, or the kind of error where a mechanism has none."""
     try:
-        return certificates(learnt.certificate(ASKED))
+        return certificates(learnt.certificate(ASKED, fakes=0))
     except ValueError as error:
         return type(error).__name__
 
@@ -73,9 +73,9 @@ def _():
     smooth = learner.Holder(constant=0.2, mass=0.2)
     return {
         "fakes": certificates(learnt.certificate(ASKED, confidence=Fraction(9, 10), fakes=1000)),
-        "holder": certificates(learnt.certificate(ASKED, holder=smooth)),
-        "by": certificates(learnt.certificate(ASKED, adjust="by")),
-        "abstain": learnt.abstain(ASKED),
+        "holder": certificates(learnt.certificate(ASKED, holder=smooth, fakes=0)),
+        "by": certificates(learnt.certificate(ASKED, adjust="by", fakes=0)),
+        "abstain": learnt.abstain(ASKED, fakes=0),
     }
 
 
@@ -94,7 +94,7 @@ def _():
         "krr": {"epsilon": 2, "margin": 0.05, "mechanism": "krr", "m": 4, "d": 2, "mass": 0.25},
         "fakes": {"epsilon": 1, "users": 200_000, "fakes": 500},
     }
-    return {name: chosen(learner.plan(**given), *names) for name, given in asked.items()}
+    return {name: chosen(learner.plan(**{"fakes": 0} | given), *names) for name, given in asked.items()}
 
 
 @golden("shuffled reports", subject="epsworth.shuffling.clones.clone_rate", mutate=scaled(0.9), tolerance=1e-6)
@@ -215,7 +215,7 @@ def _():
         "decision": learnt.decision_function(X[:8]),
         "labels": learnt.predict(X[:8]),
         "accuracy": float((learnt.predict(X) == y).mean()),
-        "audited": certificates(audited.certificate(X[:4])),
+        "audited": certificates(audited.certificate(X[:4], fakes=0)),
     }
 
 

@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.certificates import Adjust, Certificates
+from epsworth.learner.certificates import Adjust, Certificates, Fakes
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import class_array
-from epsworth.learner.lattice import cells
+from epsworth.learner.encoding import cells, class_array
 from epsworth.learner.model import Classifier
-from epsworth.learner.tables.audits import ScoreAudit
+from epsworth.learner.tables.rounds import ScoreAudit
 
 CLEARLY = 3.0  # standard errors that a group of bands holds
 
@@ -53,7 +52,7 @@ class AuditedClassifier:
     >>> columns = [Number(name, 0, 1) for name in "abcde"]
     >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
     >>> audited = AuditedClassifier(simulate(ScoreAudit.of(model), X, y, 2, users=20_000))
-    >>> sure = audited.certificate([[0.8, 0.8, 0.5, 0.5, 0.5], [0.2, 0.2, 0.5, 0.5, 0.5]])
+    >>> sure = audited.certificate([[0.8, 0.8, 0.5, 0.5, 0.5], [0.2, 0.2, 0.5, 0.5, 0.5]], fakes=0)
     >>> sure.label.tolist(), sure.certified.tolist()
     ([True, False], [True, True])
     """
@@ -67,7 +66,7 @@ class AuditedClassifier:
         self._bands = Classifier.from_aggregate(Aggregator(self.audit.bands, aggregate.tally), smoothing=None)
 
     def certificate(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> Certificates:
         """Certify the commoner label of the band of every row's score, all bands together.
 
@@ -75,11 +74,11 @@ class AuditedClassifier:
         ----------
         X : array_like or data frame
             Rows of the table ``(n, columns)``.
+        fakes : int, or float or Fraction below one half
+            At most so many of the audit's reports, or this share of them, are fakes; 0: nobody forges reports.
         confidence : float or Fraction
             Probability with which all certified bands are right.
-        adjust : {"bonferroni", "bh", "none"}
-        fakes : int
-            At most so many of the audit's reports are fakes.
+        adjust : {"bonferroni", "bh", "by"}
 
         Returns
         -------
@@ -92,7 +91,7 @@ class AuditedClassifier:
         return self._bands.certificate(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)
 
     def abstain(
-        self, X: ArrayLike, *, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni", fakes: int = 0
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> np.ma.MaskedArray[Any, Any]:
         """Return the certified labels of the rows' bands, masked where there is none."""
         return self._bands.abstain(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)

@@ -1,4 +1,7 @@
-"""Columns of a real table: numbers with public ranges, categories with public values; how a record is coded."""
+"""Columns of a real table, how a record is coded, and what a bit may tell of it: rows, drawn by weight.
+
+A row is a sign over the bins of one column times a character of the label.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import numpy as np
 from epsworth.arrays import Bools, Floats
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import shown
-from epsworth.learner.entries import Values
+from epsworth.learner.encoding import Values, reverse, sequency
 from epsworth.numerals import short
 
 BITS = 32  # a number's place in its range, of 2^32
@@ -21,6 +24,8 @@ BINS, FINE = 8, 32  # bins of a number: of the tables, and of the round that ask
 MOST_VALUES = 256  # of a category
 Knots = tuple[int, ...]  # of a monotone map of 32 equal parts of the range, in 2^-32
 EVEN: Knots = tuple(k << (BITS - 5) for k in range(FINE + 1))
+CLASS_ONLY = -1  # the column of rows that tell of the label alone
+UNIT = 1024  # weight of a row of order 1
 
 
 @dataclass(frozen=True)
@@ -173,13 +178,7 @@ def fine_bins(place: Ints) -> Ints:
 
 
 def bins_of(place: Ints, knots: Knots) -> Ints:
-    """Return the bins of places: eight equal parts of the image of the map that the knots give, in integers.
-
-    Examples
-    --------
-    >>> bins_of(np.array([0, 1 << 31, (1 << 32) - 1]), EVEN).tolist()
-    [0, 4, 7]
-    """
+    """Return the bins of places: eight equal parts of the image of the map that the knots give, in integers."""
     at, rest = place >> (BITS - 5), place & ((1 << (BITS - 5)) - 1)
     edges = np.array(knots, dtype=np.int64)
     image = (edges[at] << (BITS - 5)) + rest * (edges[at + 1] - edges[at])  # below 2^59
@@ -238,3 +237,58 @@ def _check_name(column: Column) -> None:
         raise ValueError(f"a column's name must be a text, got {shown(column.name)}")
     if not isinstance(column.missing, bool):
         raise ValueError(f"column {column.name!r}: missing must be true or false, got {shown(column.missing)}")
+
+
+class Row(NamedTuple):
+    """One row: a column, the order and the mask of its signs over bins, a character of the label, a whole weight."""
+
+    column: int
+    order: int
+    mask: int
+    character: int
+    weight: int
+
+
+class Rows:
+    """Many rows as columns of integers; a user's row is drawn in proportion to its weight."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.column, self.order, self.mask, self.character, self.weight = (
+            np.array(rows, dtype=np.int64).reshape(-1, 5).T
+        )
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return int(self.column.size)
+
+
+def quantile_rows(columns: Sequence[Column]) -> Rows:
+    """Return the dyadic Walsh characters of 32 equal bins: level l = 1..5 has 2^(l-1) rows, which share a fifth."""
+    bits = FINE.bit_length() - 1
+    return Rows(
+        [
+            Row(j, r, reverse(r, bits), 0, FINE >> r.bit_length())
+            for j, column in enumerate(columns)
+            if isinstance(column, Number)
+            for r in range(1, FINE)
+        ]
+    )
+
+
+def table_rows(columns: Sequence[Column], characters: int, orders: int, *, steep: bool) -> Rows:
+    """Return the rows of the tables: (-, 0, c), then per column orders times characters.
+
+    Weights fall with the square root of the order, or, ``steep``, with its power 3/2.  With two classes all rows but
+    those without a character count twice.  Columns with missing values have rows of order 0, too: who is present.
+    """
+    double = 2 if characters == 2 else 1
+    found = [Row(CLASS_ONLY, 0, 0, c, double * UNIT) for c in range(1, characters)]
+    for j, column in enumerate(columns):
+        bits = column.side.bit_length() - 1
+        last = column.side - 1 if isinstance(column, Category) else orders
+        for order in range(0 if column.missing else 1, last + 1):
+            mask = sequency(order, bits) if isinstance(column, Number) else order
+            power = 1.5 if steep and isinstance(column, Number) else 0.5
+            weight = int(UNIT / max(order, 1) ** power + 0.5)
+            found += [Row(j, order, mask, c, (double if c else 1) * max(weight, 1)) for c in range(characters)]
+    return Rows(found)

@@ -1,36 +1,42 @@
-"""`TableConfig`: what a population is asked about a real table, and in which rounds; all of it public."""
+"""`TableConfig`: what a population is asked about a real table, in which rounds, and what becomes of a table's rows."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from epsworth.documents import in_words, read_json
-from epsworth.files import reading, write_text
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsworth.arrays import Bools
 from epsworth.guarantees import Central, Pure
+from epsworth.headers import shown_names
 from epsworth.learner.amplification import Law, shuffled_reports
-from epsworth.learner.coins import WORD, checked_epsilon, flip_weight
-from epsworth.learner.config import Rows, checked_classes, plain_epsilon, shown
-from epsworth.learner.entries import Values
+from epsworth.learner.coins import WORD, Ints, checked_epsilon, flip_weight
+from epsworth.learner.config import (
+    Configuration,
+    Rows,
+    check_choice,
+    checked_classes,
+    checked_labels,
+    plain_epsilon,
+    shown,
+)
+from epsworth.learner.encoding import label_positions, names_of, number_of, positions_of, table_of
 from epsworth.learner.mechanism import checked_users
-from epsworth.learner.tables.columns import Column, checked_columns, column_told
+from epsworth.learner.tables.columns import Category, Column, Records, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
-from epsworth.mechanisms.rational import Exact, stated
-from epsworth.numerals import short
+from epsworth.mechanisms.rational import Exact
 from epsworth.rounding import float_above
+from epsworth.values import numbers
 
-FORMAT = "epsworth-table-1"
 Prior = Literal["estimated", "balanced"]
 Purpose = Literal["quantiles", "tables", "weights", "validation"]
 MOST_ROWS = 10**6  # of one round
-KEYS = ("columns", "classes", "epsilon", "users", "rounds", "prior", "rows")
 
 
 class Share(NamedTuple):
@@ -41,7 +47,7 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TableConfig:
+class TableConfig(Configuration):
     """What is asked about a table of numbers and categories with one report per user.
 
     Claim: every user answers in one round only, and a report keeps pure epsilon-LDP for the record, label included,
@@ -74,6 +80,11 @@ class TableConfig:
     ('weighted', [('quantiles', 0.2), ('tables', 0.6), ('weights', 0.2)])
     """
 
+    FORMAT: ClassVar[str] = "epsworth-table-1"
+    KEYS: ClassVar[tuple[str, ...]] = ("columns", "classes", "epsilon", "users", "rounds", "prior", "rows")
+    NEEDED: ClassVar[tuple[str, ...]] = ("columns", "epsilon", "users")
+    HASHED: ClassVar[str] = "epsworth table learner"
+
     columns: Any
     classes: Any = (0, 1)
     epsilon: Exact = math.nan
@@ -88,10 +99,8 @@ class TableConfig:
         fix(self, "classes", checked_classes(self.classes))
         fix(self, "epsilon", plain_epsilon(checked_epsilon(self.epsilon)))
         fix(self, "users", checked_users(self.users, "it is how many are expected to report"))
-        if self.prior not in get_args(Prior):
-            raise ValueError(f"prior must be one of {', '.join(get_args(Prior))}, got {shown(self.prior)}")
-        if self.rows not in get_args(Rows):
-            raise ValueError(f"rows must be one of {', '.join(get_args(Rows))}, got {shown(self.rows)}")
+        check_choice("prior", self.prior, get_args(Prior))
+        check_choice("rows", self.rows, get_args(Rows))
         if self.rounds == "auto":
             fix(self, "rounds", self._by_rule().regime)
         if self.rounds not in REGIMES:
@@ -112,11 +121,6 @@ class TableConfig:
 
     def _by_rule(self) -> Plan:
         return planned(self.users, len(self.columns), len(self.classes), self.contrast)
-
-    @property
-    def budget(self) -> Fraction:
-        """Epsilon, exactly."""
-        return stated(self.epsilon, "epsilon")
 
     @property
     def contrast(self) -> float:
@@ -180,62 +184,69 @@ class TableConfig:
         """The columns' names."""
         return tuple(column.name for column in self.columns)
 
-    @cached_property
-    def known(self) -> Values:
-        """Which label an entry of a record is."""
-        return Values(self.classes)
-
-    def column(self, name: str) -> Column:
-        """Return the column of a name."""
-        return self.columns[self.names.index(name)]  # type: ignore[no-any-return]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
         return {
-            "format": FORMAT, "columns": [column_told(column) for column in self.columns],
+            "format": self.FORMAT, "columns": [column_told(column) for column in self.columns],
             "classes": list(self.classes), "epsilon": self.epsilon, "users": self.users, "rounds": self.rounds,
             "prior": self.prior, "rows": self.rows,
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> TableConfig:
-        """Read the JSON form; a stated fingerprint must be the content's."""
-        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
-            raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn config")
-        for key in document:
-            if key not in (*KEYS, "format", "fingerprint"):
-                raise ValueError(f"{short(key)}: unknown entry; the entries are {', '.join(KEYS)}")
-        for key in ("columns", "epsilon", "users"):
-            if key not in document:
-                raise ValueError(f"{key}: is missing from the configuration")
-        config = cls(**{key: document[key] for key in KEYS if key in document})
-        if document.get("fingerprint", config.fingerprint()) != config.fingerprint():
-            raise ValueError("fingerprint: it is not the content's; the configuration was edited after it was written")
-        return config
+    def read(cls, document: Mapping[str, Any]) -> TableConfig:
+        """Read the JSON form."""
+        return cls(**{key: document[key] for key in cls.KEYS if key in document})
 
-    def fingerprint(self) -> str:
-        """Return the hash of all entries."""
-        return self._fingerprint
+    def admitted(self, X: ArrayLike, y: Any) -> Records:
+        """Return the users as their reports will state them: a value that cannot be used is missing, a label none.
 
-    @cached_property
-    def _fingerprint(self) -> str:
-        told = self.to_dict() | {"epsilon": str(self.budget)}
-        return hashlib.sha256(f"epsworth table learner: {canonical(told)}".encode()).hexdigest()
+        Shapes and columns, which no value decides, are still refused.
+        """
+        with np.errstate(all="ignore"):
+            columns = self._columns_of(X)
+            label = label_positions(self.known, y, len(columns[0]))
+            told = [_coded(column, own) for column, own in zip(self.columns, columns, strict=True)]
+            place, known = (np.column_stack(part) for part in zip(*told, strict=True))
+            return Records(place, known, label)
 
-    def save(self, path: str | Path) -> None:
-        """Write a JSON file, whole or not at all."""
-        write_text(path, json.dumps(self.to_dict() | {"fingerprint": self.fingerprint()}, indent=2) + "\n")
+    def checked(self, X: ArrayLike, y: Any) -> Records:
+        """Return the users of an experiment.
 
-    @classmethod
-    def load(cls, path: str | Path) -> TableConfig:
-        """Read a JSON file."""
-        with reading(path, "configuration") as content:
-            try:
-                return cls.from_dict(read_json(content))
-            except (TypeError, KeyError, AttributeError) as error:
-                raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
+        Raises
+        ------
+        ValueError
+            For a missing value in a column that is not declared to have any, a value or a label that is not declared.
+            Messages name rows and columns, never values.
+        """
+        found = self.admitted(X, y)
+        for j, column in enumerate(self.columns):
+            if not column.missing and not found.known[:, j].all():
+                row = int(np.argmin(found.known[:, j]))
+                raise ValueError(
+                    f"row {row}, {column.name}: the value is missing or not declared; declare it, or missing=True"
+                )
+        checked_labels(self.classes, found.label)
+        return found
+
+    def points(self, X: ArrayLike) -> Records:
+        """Return the rows of a table without labels."""
+        return self.admitted(X, np.full(len(self._columns_of(X)[0]), self.classes[0]))
+
+    def _columns_of(self, X: Any) -> list[NDArray[Any]]:
+        """Return the columns, in the configuration's order, of a frame or of rows."""
+        names, given = list(self.names), names_of(X)
+        if given is not None and given != names:
+            raise ValueError(
+                f"{shown_names(given, 'X has the columns')}, but the configuration's are {', '.join(names)}; "
+                "select them in this order"
+            )
+        return table_of(X, len(names), ", ".join(names))
 
 
-def canonical(document: Any) -> str:
-    """Return the one text of a JSON document."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, Bools]:
+    """Return places or positions, and where there is a value at all; where there is none the place is 0."""
+    if isinstance(column, Category):
+        found = positions_of(column.known, values)
+        return np.maximum(found, 0), found >= 0
+    natural = numbers(values, number_of)
+    return column.place(natural), ~np.isnan(natural)

@@ -12,11 +12,9 @@ from scipy.special import ndtr
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.signed import odd_overlap
-from epsworth.learner.tables.columns import BINS, BITS, FINE, Category, Column, Knots, Number
+from epsworth.learner.encoding import hadamard, odd_overlap, reverse, walsh
+from epsworth.learner.tables.columns import BINS, BITS, CLASS_ONLY, FINE, Category, Column, Knots, Number, Rows
 from epsworth.learner.tables.regimes import Plan
-from epsworth.learner.tables.rows import CLASS_ONLY, Rows
-from epsworth.learner.tables.walsh import hadamard, reverse, walsh
 
 TINY = 1e-30
 LEAST_PRIOR, LEAST_BIN = 1e-3, 0.02
@@ -50,11 +48,6 @@ def shrink(value: Floats, variance: Floats, group: float | None = None) -> Float
 
     How far true values spread is the group's g = mean(v^2 - s^2), or the column's own where that is better known
     than by its noise e = s^2 sqrt(2 / k): w = g^2 / (g^2 + e^2).
-
-    Examples
-    --------
-    >>> shrink(np.array([[3.0, -3.0], [0.1, 0.1]]), np.full((2, 2), 0.01)).round(3).tolist()
-    [[2.997, -2.997], [0.0, 0.0]]
     """
     size = np.where(np.isfinite(variance), value**2 - variance, 0.0)
     g = max(0.0, float(size.mean())) if group is None else group
@@ -133,13 +126,7 @@ def _characters() -> Floats:
 
 
 def knots(mass: Floats) -> Knots:
-    """Return 33 whole numbers / 2^32: square roots of the masses, a little evened out, added up.
-
-    Examples
-    --------
-    >>> knots(np.ones(32))[16] == 2**31
-    True
-    """
+    """Return 33 whole numbers / 2^32: square roots of the masses, a little evened out, added up."""
     return tuple(np.round(evened(mass) * 2.0**BITS).astype(np.int64).tolist())
 
 
@@ -162,7 +149,7 @@ class Joint:
 def joint(values: Values, rows: Rows, columns: Sequence[Column], classes: int, plan: Plan) -> Joint:
     """Return the tables that the sums of the rows tell, shrunk as the regime says, and inverted."""
     characters = 1 << (classes - 1).bit_length()
-    labels = characters_of(characters, classes)
+    labels = hadamard(characters)[:, :classes]
     entries = [_by_order(values, rows, j, column, characters) for j, column in enumerate(columns)]
     whole = [own for own, column in zip(entries, columns, strict=True) if not column.missing]
     only = _of_labels(values, rows, labels, whole if plan.regime == "linear" else ())
@@ -223,12 +210,6 @@ def _with_columns(value: Floats, variance: Floats, entries: Sequence[Values]) ->
         found = (value / variance + (alone * told / (spread + g)).sum(axis=0)) / np.maximum(weight, TINY)
         error = 1 / np.maximum(weight, TINY)
     return Values(as_floats(found), as_floats(np.where(weight > 0, error, np.inf)))
-
-
-def characters_of(characters: int, classes: int) -> Floats:
-    """Return the label's characters ``(characters, classes)``."""
-    c, y = np.arange(characters), np.arange(classes)
-    return as_floats(1.0 - 2 * odd_overlap(c[:, None], y[None, :]))
 
 
 def _signs(column: Column) -> Floats:
@@ -299,13 +280,7 @@ def _present(entries: Sequence[Values], columns: Sequence[Column], only: Floats)
 
 
 def kappa(masses: Floats) -> Floats:
-    """Return how much of every order a line over bins of these masses shows, over what it shows of the first.
-
-    Examples
-    --------
-    >>> (kappa(np.ones(8)).round(3) + 0).tolist()
-    [0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.25]
-    """
+    """Return how much of every order a line over bins of these masses shows, over what it shows of the first."""
     p = np.asarray(masses)
     p = p / p.sum()
     line = (np.arange(BINS) - MIDDLE) / MIDDLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,17 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
-from epsworth.learner.aggregation import Aggregator
+from epsworth.learner.aggregation import Aggregator, begins_with
 from epsworth.learner.coins import Ints
-from epsworth.learner.row_counts import warn_of_odd_rows
+from epsworth.learner.config import canonical
+from epsworth.learner.fakes import why_odd
+from epsworth.learner.mechanism import MOST_USERS, Tally
 from epsworth.learner.tables.columns import Knots, Records
-from epsworth.learner.tables.config import TableConfig, canonical
+from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
 from epsworth.learner.tables.model import TableClassifier
-from epsworth.learner.tables.reading import checked
 from epsworth.learner.tables.rounds import Round
 from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
-from epsworth.learner.tallies import MOST_USERS, Tally
 
 FORMAT = "epsworth-table-learner-1"
 BEGINNING = f'{{"format": "{FORMAT}"'.encode()
@@ -113,7 +114,8 @@ class TableLearner:
                 "these reports follow from another public seed than those of earlier rounds: with two seeds a user "
                 "may answer twice; open the session anew"
             )
-        warn_of_odd_rows(aggregate)
+        if (why := why_odd(aggregate)) is not None:
+            warnings.warn(f"{why}; learn from other reports", UserWarning, stacklevel=2)
         self._seed = aggregate.seed or self._seed
         self._take(given, Aggregator(given, aggregate.tally))
 
@@ -186,10 +188,7 @@ class TableLearner:
     @staticmethod
     def wrote(path: str | Path) -> bool:
         """Tell whether a file begins like those of `save`."""
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return stream.read(len(BEGINNING)) == BEGINNING
+        return begins_with(path, BEGINNING)
 
     @classmethod
     def load(cls, path: str | Path) -> TableLearner:
@@ -271,7 +270,7 @@ def learn_table(
     >>> float(np.mean(model.predict(X) == (X.sum(axis=1) > 3))) > 0.8
     True
     """
-    records = checked(config, X, y)
+    records = config.checked(X, y)
     return _learnt(TableLearner(config), records, generator(rng), users)
 
 

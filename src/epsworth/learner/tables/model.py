@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats, as_floats
 from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
-from epsworth.learner.entries import class_array
+from epsworth.learner.encoding import class_array
 from epsworth.learner.tables.columns import Category, Knots, binned
 from epsworth.learner.tables.config import TableConfig
-from epsworth.learner.tables.reading import points
 from epsworth.learner.tables.scores import Additive
 
 NO_CERTIFICATE = (
@@ -73,7 +72,7 @@ class TableClassifier:
 
     def scores(self, X: ArrayLike) -> Floats:
         """Return a score per label ``(n, classes)``; the largest one decides."""
-        records = points(self.config, X)
+        records = self.config.points(X)
         return self.scoring.scores(binned(self.config.columns, records.place, self.knots), records.known)
 
     @property

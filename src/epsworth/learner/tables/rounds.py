@@ -1,25 +1,219 @@
-"""`Round`: what the users of one round are asked, with what earlier rounds published; clients hold no more."""
+"""What users of a table are asked at one time, and how they answer: a `Round`, or a `ScoreAudit` of what was learnt.
+
+A record answers one step of a session; clients hold no more than the step and what earlier ones published.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.learner.tables import reading as door
-from epsworth.learner.tables.columns import BINS, EVEN, FINE, Category, Knots, Records
+from epsworth.arrays import Floats, as_floats
+from epsworth.guarantees import Central
+from epsworth.learner.amplification import Law, shuffled_reports
+from epsworth.learner.coins import Ints
+from epsworth.learner.config import Asked, LatticeConfig
+from epsworth.learner.encoding import signs
+from epsworth.learner.mechanism import Mechanism, Question, Users
+from epsworth.learner.tables.columns import (
+    BINS,
+    EVEN,
+    FINE,
+    Category,
+    Column,
+    Knots,
+    Records,
+    Rows,
+    binned,
+    fine_bins,
+    quantile_rows,
+    table_rows,
+)
 from epsworth.learner.tables.config import Purpose, TableConfig
-from epsworth.learner.tables.kernels import Products, Question, Signs, Votes
-from epsworth.learner.tables.rows import Rows, quantile_rows, table_rows
-from epsworth.learner.tables.scores import Alive, Binary
-from epsworth.learner.tables.steps import Step
+from epsworth.learner.tables.model import TableClassifier
+from epsworth.learner.tables.scores import UNIT, Additive, Alive, Binary, differences
 
+SILENT = 0.0  # what a record that lacks what a row asks for is worth: its bit is a fair coin
 Maps = tuple[Knots | None, ...]  # of every number one that evens out the bins; of categories none
 WIDEST = 1 << 46  # of a published score / 2^32: far beyond what logarithms of floored densities reach
+BANDS = {"labels": 16, "probabilities": 32}
+KERNELS = {"labels": "hadamard", "probabilities": "oue"}
+REACH = 3.0  # spreads of the score on either side that have bands of their own
+LEAST_SPREAD = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Signs(Question):
+    """Signs over the bins of a column times a character of the label."""
+
+    epsilon: Fraction
+    rows: Rows
+    columns: tuple[Column, ...]
+    knots: tuple[Knots | None, ...] | None  # None: the 32 equal bins of the range
+    classes: int
+
+    @property
+    def weights(self) -> Ints:
+        """The rows' whole weights."""
+        return self.rows.weight
+
+    def bins(self, records: Records) -> Ints:
+        """Return every user's bins ``(n, d)``."""
+        if self.knots is not None:
+            return binned(self.columns, records.place, self.knots)
+        numbers = [not isinstance(column, Category) for column in self.columns]
+        return np.where(numbers, fine_bins(records.place), records.place)
+
+    def values(self, records: Records, row: Ints) -> Floats:
+        """Return signs; 0 where the value or the label that a row asks about is missing."""
+        rows, user = self.rows, np.arange(row.size)
+        column, character = rows.column[row], rows.character[row]
+        own = np.maximum(column, 0)
+        told = (records.known[user, own] | (column < 0)) & ((records.label >= 0) | (character == 0))
+        found = signs(rows.mask[row], character, self.bins(records)[user, own], np.maximum(records.label, 0))
+        return as_floats(np.where(told, found, SILENT))
+
+    def row_name(self, row: int) -> str:
+        """Say what it is about."""
+        j, order, character = (int(part[row]) for part in (self.rows.column, self.rows.order, self.rows.character))
+        about = "the label alone" if j < 0 else f"{self.columns[j].name}, order {order}"
+        return f"row {row} ({about}, character {character} of the label)"
+
+    def means(self, records: Records) -> Floats:
+        """Return every row's mean, from one table of bins and labels per column; nobody's label is one more."""
+        bins, found, labels = self.bins(records), np.zeros(len(self.rows)), self.classes + 1
+        label = np.where(records.label < 0, self.classes, records.label)
+        for j in np.unique(self.rows.column):
+            at = np.flatnonzero(self.rows.column == j)
+            known, own = (records.known[:, j], bins[:, j]) if j >= 0 else (label >= 0, 0 * label)
+            counts = np.bincount((own * labels + label)[known])
+            some = np.flatnonzero(counts)
+            mask, character = self.rows.mask[at, None], self.rows.character[at, None]
+            sent = signs(mask, character, some // labels, some % labels)
+            silent = (character > 0) & (some % labels == self.classes)
+            found[at] = np.where(silent, SILENT, sent) @ counts[some] / label.size
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Question):
+    """Products of two columns' published scores, each over its largest size: what weights are learnt from."""
+
+    epsilon: Fraction
+    scores: Alive
+    signs: Signs  # which bins
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """The two columns of every row."""
+        first, second = np.triu_indices(len(self.scores.columns), 1)
+        return first.astype(np.int64), second.astype(np.int64)
+
+    @cached_property
+    def weights(self) -> Ints:
+        """All pairs alike."""
+        return np.ones(self.pairs[0].size, dtype=np.int64)
+
+    def shares_of(self, records: Records) -> Floats:
+        """Return every user's scores over their largest sizes ``(n, live)``, 0 where the value is missing."""
+        bins = self.signs.bins(records)
+        found = np.zeros((records.label.size, len(self.scores.columns)))
+        for i, (j, score) in enumerate(zip(self.scores.columns, self.scores.shares, strict=True)):
+            found[:, i] = np.where(records.known[:, j], score[np.minimum(bins[:, j], len(score) - 1)], SILENT)
+        return found
+
+    def values(self, records: Records, row: Ints) -> Floats:
+        """Return the products: of two doubles, never of integers, which would overflow."""
+        (first, second), own, at = self.pairs, self.shares_of(records), np.arange(row.size)
+        return as_floats(own[at, first[row]] * own[at, second[row]])
+
+    def means(self, records: Records) -> Floats:
+        """Return every pair's mean product."""
+        own = self.shares_of(records)
+        return as_floats((own.T @ own / len(own))[self.pairs])
+
+
+@dataclass(frozen=True, eq=False)
+class Votes(Question):
+    """Whether one of the published candidates, drawn at random, is right about the user's own label."""
+
+    epsilon: Fraction
+    candidates: tuple[Binary, ...]
+    signs: Signs
+
+    @property
+    def weights(self) -> Ints:
+        """All candidates alike."""
+        return np.ones(len(self.candidates), dtype=np.int64)
+
+    def right(self, records: Records) -> Floats:
+        """Return +1 where a candidate is right, else -1 ``(n, candidates)``; an undeclared label is never right."""
+        bins = self.signs.bins(records)
+        found = [one.numbers(bins, records.known) == records.label for one in self.candidates]
+        return as_floats(2.0 * np.column_stack(found) - 1)
+
+    def values(self, records: Records, row: Ints) -> Floats:
+        """Return the signs of the candidates that were drawn."""
+        return as_floats(self.right(records)[np.arange(row.size), row])
+
+    def means(self, records: Records) -> Floats:
+        """Return every candidate's mean."""
+        return as_floats(self.right(records).mean(axis=0))
+
+
+class Step(Asked):
+    """What clients and server of one step share: a table's configuration, and what was published before."""
+
+    config: TableConfig
+
+    @property
+    def classes(self) -> Any:
+        """The public labels."""
+        return self.config.classes
+
+    @property
+    def epsilon(self) -> Any:
+        """Privacy parameter of a report."""
+        return self.config.epsilon
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return self.config.names
+
+    @property
+    def rows(self) -> str:
+        """Whether clients draw their rows, or these follow from their ids."""
+        return str(self.config.rows)
+
+    @property
+    def session(self) -> str:
+        """What all steps share: a record answers in one of them."""
+        return self.config.fingerprint()
+
+    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
+        """Return what this step's reports keep behind an anonymising shuffler: see `LatticeConfig.shuffled`."""
+        given: dict[str, Any] = {"users": users, "delta": delta, "fakes": fakes, "smallest_row": smallest_row}
+        return shuffled_reports(self.guarantee, Law("any"), rows=self.rows, **given)
+
+    def hashed(self) -> dict[str, Any]:
+        """Return what the fingerprint tells apart."""
+        return self.to_dict() | {"config": self.config.fingerprint()}
+
+    @classmethod
+    def of_file(cls, document: Any) -> Self:
+        """Read what a file holds, with its fingerprint."""
+        found = super().of_file(document)
+        if "fingerprint" not in document:
+            raise ValueError(f"fingerprint is missing; the {cls.WORD} was edited after it was written")
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +245,9 @@ class Round(Step):
 
     FORMAT: ClassVar[str] = "epsworth-round-1"
     WORD: ClassVar[str] = "round"
-    KEYS: ClassVar[tuple[str, ...]] = ("purpose", "knots", "scores", "candidates")
-    NEEDED: ClassVar[tuple[str, ...]] = ("purpose",)
+    KEYS: ClassVar[tuple[str, ...]] = ("config", "purpose", "knots", "scores", "candidates")
+    NEEDED: ClassVar[tuple[str, ...]] = ("config", "purpose")
+    HASHED: ClassVar[str] = "epsworth round"
 
     config: TableConfig
     purpose: Purpose
@@ -92,18 +287,13 @@ class Round(Step):
         """What it asks for."""
         return f"{self.purpose} of a table"
 
-    @property
-    def rows(self) -> str:
-        """Whether clients draw their rows, or these follow from their ids."""
-        return str(self.config.rows)
-
     def admitted(self, X: ArrayLike, y: Any) -> Records:
         """Return users as a client takes them: nobody is refused."""
-        return door.admitted(self.config, X, y)
+        return self.config.admitted(X, y)
 
     def checked(self, X: ArrayLike, y: Any) -> Records:
         """Return users of an experiment: values that are not declared are refused."""
-        return door.checked(self.config, X, y)
+        return self.config.checked(X, y)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -197,3 +387,153 @@ def _whole(field: str, entries: Any, count: int) -> tuple[int, ...]:
         if isinstance(entry, bool) or not isinstance(entry, int) or abs(entry) > WIDEST:
             raise ValueError(f"{field} must be whole numbers from -2^46 to 2^46; write it again")
     return tuple(entries)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreAudit(Step):
+    """A question about a published classifier of two labels, for users who answered in none of its rounds.
+
+    Claim: a report keeps pure epsilon-LDP for the record, label included.  Scores and bands are fixed before these
+    users report, which makes the certificates of `AuditedClassifier` exact.
+
+    Attributes
+    ----------
+    config : TableConfig
+    knots : tuple, one per column
+        Of the maps that even out the bins; None for categories.
+    score : Binary
+        The score of the second label less that of the first, in whole numbers: the same on every device.
+    about : {"labels", "probabilities"}
+    middle, spread : int
+        Of the scores, in the same units: where the bands lie.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epsworth.learner import Aggregator, Client, Number, ScoreAudit, TableConfig, learn_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(20_000, 5))
+    >>> y = X[:, 0] + X[:, 1] > 1
+    >>> columns = [Number(name, 0, 1) for name in "abcde"]
+    >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
+    >>> audit = ScoreAudit.of(model)
+    >>> Aggregator(audit).add(Client(audit).reports(X[:3], y[:3]))
+    3
+    """
+
+    FORMAT: ClassVar[str] = "epsworth-score-audit-1"
+    WORD: ClassVar[str] = "audit"
+    KEYS: ClassVar[tuple[str, ...]] = ("config", "about", "score", "knots", "middle", "spread")
+    NEEDED: ClassVar[tuple[str, ...]] = KEYS
+    HASHED: ClassVar[str] = "epsworth audit"
+
+    config: TableConfig
+    knots: Maps | None
+    score: Binary
+    about: str
+    middle: int
+    spread: int
+
+    def __post_init__(self) -> None:
+        if len(self.config.classes) != 2:
+            raise ValueError(f"an audit is about two labels, got {len(self.config.classes)}")
+        if self.about not in BANDS:
+            raise ValueError(f"about must be one of {', '.join(BANDS)}, got {self.about!r}")
+        if self.config.rows == "hash" and self.about != "labels":
+            raise ValueError("rows='hash' is for audits about labels; reports about probabilities have no rows")
+
+    @classmethod
+    def of(cls, model: TableClassifier, about: str = "labels") -> ScoreAudit:
+        """Return the audit of a classifier.
+
+        Parameters
+        ----------
+        model : TableClassifier
+            Of two labels.
+        about : {"labels", "probabilities"}
+            Certificates need the sign of a band's labels alone; probabilities need both labels' shares, which costs
+            another report and more users.
+
+        Returns
+        -------
+        ScoreAudit
+
+        Raises
+        ------
+        ValueError
+            For more than two labels, and for anything else to be about.
+        """
+        knots = None if model.knots is None else tuple(model.knots)
+        if len(model.classes_) != 2:
+            raise ValueError(f"an audit is about two labels, got {len(model.classes_)}; learn one against the rest")
+        middle, spread = _typical(model.scoring)
+        return cls(model.config, knots, Binary.of(model.scoring), about, middle, spread)
+
+    @cached_property
+    def bands(self) -> LatticeConfig:
+        """The question itself: cells of one feature, the score."""
+        reach = REACH * self.spread
+        box = [((self.middle - reach) / UNIT, (self.middle + reach) / UNIT)]
+        return LatticeConfig(
+            box, BANDS[self.about], 1, self.config.classes, KERNELS[self.about], self.config.epsilon, "clip",
+            ("score",), self.config.rows,
+        )  # fmt: skip
+
+    @property
+    def kernel(self) -> Mechanism:
+        """How a user answers."""
+        return self.bands.kernel
+
+    @property
+    def mechanism(self) -> str:
+        """What it asks for."""
+        return "audit of a table"
+
+    def admitted(self, X: ArrayLike, y: Any) -> Users:
+        """Return users as a client takes them: nobody is refused."""
+        return self._users(self.config.admitted(X, y))
+
+    def checked(self, X: ArrayLike, y: Any) -> Users:
+        """Return users of an experiment: values that are not declared are refused."""
+        return self._users(self.config.checked(X, y))
+
+    def scores(self, X: ArrayLike) -> Floats:
+        """Return the published score of every row ``(n, 1)``; whatever a row holds, it has one."""
+        return self._scores(self.config.points(X))
+
+    def _scores(self, records: Records) -> Floats:
+        bins = binned(self.config.columns, records.place, self.knots)
+        return as_floats(self.score.totals(bins, records.known)[:, None] / UNIT)
+
+    def _users(self, records: Records) -> Users:
+        """Return the scores as points of the bands; a label that was not declared is nowhere."""
+        unit, _ = self.bands.scaled(self._scores(records))
+        return Users(unit, np.maximum(records.label, 0), records.label < 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "format": self.FORMAT, "config": self.config.to_dict(), "about": self.about, "score": self.score.to_dict(),
+            "knots": None if self.knots is None else knots_told(self.knots), "middle": self.middle,
+            "spread": self.spread,
+        }  # fmt: skip
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> ScoreAudit:
+        """Read the JSON form; whatever does not fit the configuration is refused."""
+        config = TableConfig.from_dict(document["config"])
+        middle, spread = document["middle"], document["spread"]
+        for name, found, least in (("middle", middle, -WIDEST), ("spread", spread, 1)):
+            if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= WIDEST:
+                raise ValueError(f"{name} must be a whole number of modest size; write the audit again")
+        knots, score = read_knots(document["knots"], config), read_binary(document["score"], config)
+        return cls(config, knots, score, document["about"], middle, spread)
+
+
+def _typical(model: Additive) -> tuple[int, int]:
+    """Return the middle and the spread of scores if bins were even and columns independent: public numbers alone."""
+    start = float(model.intercept[1] - model.intercept[0])
+    own = differences(model)
+    spread = float(np.sqrt(sum(float(np.var(score)) for score in own)))
+    middle = start + sum(float(score.mean()) for score in own)
+    return round(middle * UNIT), max(round(spread * UNIT), round(LEAST_SPREAD * UNIT))

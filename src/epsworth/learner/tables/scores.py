@@ -24,16 +24,7 @@ MOST_WEIGHT = 16.0  # of a column's scores, which naive Bayes takes once
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """A classifier: an intercept per label, a score per bin and label of every column, and for missing values.
-
-    Attributes
-    ----------
-    intercept : ndarray (classes,)
-    tables : tuple of ndarray (bins, classes)
-    missing : ndarray (columns, classes)
-    prior : ndarray (classes,)
-        What of the intercept the labels' commonness explains.
-    """
+    """A classifier: an intercept per label, a score per bin and label of every column, and for missing values."""
 
     intercept: Floats
     tables: tuple[Floats, ...]
@@ -72,13 +63,7 @@ def _presence(found: Joint) -> tuple[Floats, Floats]:
 
 
 def log_ratios(table: Floats, prior: Floats) -> Floats:
-    """Return log P(bin | label) / P(bin) ``(bins, classes)`` of an estimated table.
-
-    Examples
-    --------
-    >>> log_ratios(np.array([[0.4, 0.1], [0.1, 0.4]]), np.array([0.5, 0.5])).round(3).tolist()
-    [[0.47, -0.916], [-0.916, 0.47]]
-    """
+    """Return log P(bin | label) / P(bin) ``(bins, classes)`` of an estimated table."""
     mass = np.clip(table.sum(axis=1), LEAST_SHARE / len(table), None)
     mass = mass / mass.sum()
     density = np.maximum(np.clip(table, 0, None) / prior, FLOOR * mass[:, None])
@@ -97,14 +82,7 @@ def _kept_and_lost(present: Floats, prior: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Alive:
-    """The columns that say something about two labels, and what is published of them for the round of weights.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    scores : tuple of tuple of int
-        L_1 - L_0 per bin, centred, in units of 2^-32.
-    """
+    """The columns that say something about two labels, and what is published of them for the round of weights."""
 
     columns: tuple[int, ...]
     scores: tuple[tuple[int, ...], ...]

@@ -1,7 +1,14 @@
-"""One entry of a record, read alone: what it says depends on no other record, nor on what a file or a frame made of it.
+"""How a record is read and encoded: each entry alone, then cells of the unit box, derived as integers.
 
-A column of whole numbers with one empty cell is a column of floats, and one odd word makes it one of texts: so 2, 2.0,
-"2" and " 2.0 " are one number, and what is no value is none, whatever stands around it.
+What an entry says depends on no other record, nor on what a file or a frame made of it: a column of whole numbers with
+one empty cell is a column of floats, and one odd word makes it one of texts; so 2, 2.0, "2" and " 2.0 " are one number,
+and what is no value is none, whatever stands around it.
+
+``m`` intervals per axis, ``h = 1 / m``.  The *partition* has the disjoint cells 0..m-1 per axis; the *lattice* of
+Berrett & Butucea 2019 has the points 0..m per axis, and overlapping cells of side 2h around them.  No distances are
+compared, so that there are never more than two cells per axis.
+
+A bit about a cell, a label, a value or a bin is a Walsh or Hadamard character of it.
 """
 
 from __future__ import annotations
@@ -9,6 +16,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence, Set
+from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,13 +35,7 @@ FEW = 16  # entries that are read one by one sooner than sorted
 
 
 def number_of(entry: Any) -> float:
-    """Return an entry as a number, NaN where it is none.
-
-    Examples
-    --------
-    >>> number_of(" 2.0 "), number_of(True), number_of([2]), number_of(None)
-    (2.0, nan, nan, nan)
-    """
+    """Return an entry as a number, NaN where it is none."""
     if isinstance(entry, np.ndarray):
         entry = entry.item() if entry.ndim == 0 and not np.ma.is_masked(entry) else None
     return spelt_number(entry)
@@ -43,12 +46,6 @@ class Values:
 
     A text is the declared text that it equals, letter by letter, or the declared number that it writes.  A number is
     the one that it equals, or that a declared text writes, unless two of them write the same one.
-
-    Examples
-    --------
-    >>> floors = Values(("1", "2", "basement"))
-    >>> [floors.position(entry) for entry in ("1", 1, 1.0, "1.0", "basement", None, 7)]
-    [0, 0, 0, -1, 2, -1, -1]
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -107,13 +104,7 @@ def class_array(labels: Sequence[Any]) -> NDArray[Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Tell whether two labels are one, as `Values` tells it: texts letter by letter, else the numbers that they write.
-
-    Examples
-    --------
-    >>> alike("1", 1.0), alike(True, "true"), alike("1", "1.0"), alike("no", 0)
-    (True, True, False, False)
-    """
+    """Tell whether two labels are one, as for `Values`: texts letter by letter, else the numbers that they write."""
     key = None if type(one) in TEXTS and type(other) in TEXTS else _key(one)
     if key is None:
         return not is_missing(one) and not is_missing(other) and bool(one == other)
@@ -121,13 +112,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def column_of(values: Any) -> NDArray[Any]:
-    """Return the entries of one column ``(n,)``: an array of numbers where it is one, else of objects, None if hidden.
-
-    Raises
-    ------
-    ValueError
-        For what is no column.
-    """
+    """Return the entries of one column ``(n,)``: of numbers where all are, else of objects, None if hidden."""
     if isinstance(values, np.ma.MaskedArray):
         return _filled(values)
     if isinstance(values, np.ndarray):
@@ -164,6 +149,14 @@ def objects(values: Any) -> NDArray[Any]:
     found = np.empty(len(values), dtype=object)
     for number, entry in enumerate(values):
         found[number] = entry
+    return found
+
+
+def label_positions(known: Values, y: Any, users: int | None = None) -> Ints:
+    """Return the position of each label among the declared ones, -1 where it is none of them: one for every user."""
+    found = positions_of(known, labels_of(y))
+    if users is not None and len(found) != users:
+        raise ValueError(f"X has {users} rows but y has {len(found)}; give one label per row")
     return found
 
 
@@ -216,13 +209,7 @@ def _plain(X: Any, d: int) -> NDArray[Any] | None:
 
 
 def table_of(X: Any, d: int, names: str) -> list[NDArray[Any]]:
-    """Return the columns of a frame, of an array ``(n, d)``, or of rows.
-
-    Raises
-    ------
-    ValueError
-        For another shape; no entry is shown.
-    """
+    """Return the columns of a frame, of an array ``(n, d)``, or of rows."""
     columns = names_of(X)
     if columns is not None:
         found = [column_of(X[name]) for name in columns]
@@ -247,3 +234,104 @@ def _is_row(row: Any, d: int) -> bool:
     if isinstance(row, (str, bytes, Mapping, Set)) or not hasattr(row, "__getitem__"):
         return False
     return hasattr(row, "__len__") and hasattr(row, "__iter__") and len(row) == d
+
+
+def flat(index: Ints, side: int) -> Ints:
+    """Return row-major numbers of index rows ``(n, d)``, each entry in 0..side-1."""
+    return np.asarray(index @ _strides(side, index.shape[1]))
+
+
+@cache
+def _strides(side: int, d: int) -> Ints:
+    return np.array([side**axis for axis in reversed(range(d))], dtype=np.int64)
+
+
+def floors(unit: Floats, m: int) -> Ints:
+    """Return floor(u / h) per axis, in 0..m; the upper end alone gives m."""
+    return np.minimum(np.floor(unit * m), m).astype(np.int64)
+
+
+def cells(unit: Floats, m: int) -> Ints:
+    """Return the partition's cell of each point ``(n, d)``; cells are closed below, the last one also above."""
+    return flat(np.minimum((unit * m).astype(np.int64), m - 1), m)
+
+
+def codes(unit: Floats, m: int) -> Ints:
+    """Return per axis 2k on the lattice point k and 2k + 1 strictly between k and k + 1: which cells are active."""
+    scaled = unit * m
+    k = floors(unit, m)
+    return 2 * k + ((scaled > k) & (k < m))
+
+
+def nearest(unit: Floats, m: int) -> Ints:
+    """Return the nearest lattice point per axis ``(n, d)``; ties go to the lower one."""
+    return np.clip(np.ceil(unit * m - 0.5), 0, m).astype(np.int64)
+
+
+def parity_centres(k: Ints, parity: Ints) -> Ints:
+    """Return, per axis, the lattice point of a parity whose half-open cell [j - 1, j + 1) h holds floor value k.
+
+    It is m + 1, outside the lattice, for some points on the upper end: they have no cell of that parity.
+    """
+    return k + ((k + parity) & 1)
+
+
+def parities(d: int) -> Ints:
+    """Return the 2^d parity classes, one per row."""
+    return np.array(list(product((0, 1), repeat=d)), dtype=np.int64)
+
+
+def odd_overlap(row: Ints, column: Ints) -> Ints:
+    """Return popcount(row & column) mod 2."""
+    both = row & column
+    return np.asarray(ODD[(both ^ both >> 16) & 0xFFFF])  # at most 2^32 rows
+
+
+def _odd_numbers() -> Ints:
+    """Return popcount mod 2 of all 16-bit numbers, by doubling."""
+    table = np.zeros(1, dtype=np.int64)
+    while table.size < 1 << 16:
+        table = np.concatenate([table, 1 - table])
+    return table
+
+
+ODD = _odd_numbers()
+
+
+def transform(values: Ints) -> Ints:
+    """Return the Walsh-Hadamard transform of a vector whose length is a power of two, in integers."""
+    out, half = values.astype(np.int64), 1
+    while half < out.size:
+        pairs = out.reshape(-1, 2, half)
+        out = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        half *= 2
+    return out
+
+
+def signs(mask: Ints, character: Ints, own: Ints, label: Ints) -> Ints:
+    """Return W_a(bin) (-1)^popcount(c & y), entry by entry; masks stand for orders."""
+    return np.asarray(1 - 2 * (odd_overlap(mask, own) ^ odd_overlap(character, label)))
+
+
+def sequency(order: int, bits: int) -> int:
+    """Return the mask of the Walsh function with so many sign changes: bit-reversed Gray code."""
+    return reverse(order ^ order >> 1, bits)
+
+
+def reverse(number: int, bits: int) -> int:
+    """Return a number with its bits in reverse."""
+    return int(f"{number:0{bits}b}"[::-1], 2)
+
+
+@cache
+def walsh(side: int) -> Floats:
+    """Return the Walsh matrix by sequency, orders by bins."""
+    masks = np.array([sequency(order, side.bit_length() - 1) for order in range(side)])
+    return as_floats(hadamard(side)[masks])
+
+
+@cache
+def hadamard(side: int) -> Floats:
+    """Return the Hadamard matrix, (-1)^popcount(a & b)."""
+    index = np.arange(side)
+    return as_floats(1.0 - 2 * odd_overlap(index[:, None], index[None, :]))
