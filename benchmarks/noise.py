@@ -31,10 +31,14 @@ def rows(clock: Clock) -> Iterator[Row]:
     def program() -> object:
         return noise.optimal_noise(clock.size(40, 4), confidence=0.99, sensitivity=1.0, delta=1e-6)
 
+    def several() -> object:
+        return noise.optimal_noise(within, confidence=0.99, sensitivity=1.0, delta=1e-5, releases=100)
+
     asked = [
         ("noise: cheapest, one release", lambda: noise.cheapest(within, confidence=0.95), 47.0),
         ("noise: cheapest, relative error", relative, None),
         ("noise: optimum and floor", program, 50.0),
+        ("noise: optimum of 100 releases", several, 50.0),
         ("noise: cheapest, 100 releases", many, 1000.0),
     ]
     for what, action, bar in asked:

@@ -105,7 +105,7 @@ def learnt():
     sums = learner.simulate(config, ROWS[:, :1], names, np.random.default_rng(0))
     yield "Certificates", learner.Classifier.from_aggregate(sums).certificate(ROWS[:3, :1], fakes=0)
     validation = learner.PrivateValidation([lambda x: np.zeros(len(x))], epsilon=2)
-    yield "Accuracies", validation.accuracies(validation.vote(np.zeros((500, 1)), np.zeros(500)))
+    yield "Accuracies", validation.accuracies(validation.vote(np.zeros((500, 1)), np.zeros(500)), fakes=0)
 
 
 def studied():

@@ -385,14 +385,14 @@ def test_private_validation_bounds_hold():
         rows = rng.integers(1000, size=2000)
         votes = validation.vote(x[rows], y[rows], words=words)
         assert isinstance(votes, NotPrivate)
-        found = validation.accuracies(np.asarray(votes), confidence=0.9)
+        found = validation.accuracies(np.asarray(votes), fakes=0, confidence=0.9)
         missed += bool(((found.lower > [0.7, 0.8]) | (found.upper < [0.7, 0.8])).any())
     assert missed <= 53
     assert found.users.sum() == 2000
     with pytest.raises(ValueError, match="votes must be whole numbers"):
-        validation.accuracies([[5, 0]])
+        validation.accuracies([[5, 0]], fakes=0)
     with pytest.raises(ValueError, match="candidate 1 has no votes"):
-        validation.accuracies([[0, 1]])
+        validation.accuracies([[0, 1]], fakes=0)
     with pytest.raises(ValueError, match="no candidates"):
         PrivateValidation([], epsilon=1)
 

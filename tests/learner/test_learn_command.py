@@ -53,7 +53,8 @@ def test_the_whole_way(cli, tmp_path):
     assert code == 0
     assert "of 3000 labels certified with confidence 0.95" in out
     found = pl.read_csv("labels.csv")
-    assert found.columns == ["label", "cell_label", "p_value", "certified"]
+    assert found.columns == ["label", "cell_label", "p_value", "certified", "fakes"]
+    assert set(found["fakes"]) == {0}
     assert (found["label"] == pl.read_csv("people.csv")["rich"]).mean() > 0.85
     assert Classifier.load("model.learner").smoothing == "sure"
 

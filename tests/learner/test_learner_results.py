@@ -71,7 +71,7 @@ def test_intervals_are_apart_and_points_together():
 
 def test_accuracies_spend_what_was_asked_for():
     validation = PrivateValidation([len, abs], epsilon=2)
-    found = validation.accuracies(np.array([[0, 1], [0, 0], [1, 0], [1, 1]] * 30), confidence=0.9)
+    found = validation.accuracies(np.array([[0, 1], [0, 0], [1, 0], [1, 1]] * 30), fakes=0, confidence=0.9)
     assert found.spent == 1 - Fraction(0.9)
     assert ((found.lower <= found.estimate) & (found.estimate <= found.upper)).all()
     assert "candidate 1" in str(found)
@@ -84,7 +84,7 @@ def test_results_print_and_write_their_numbers(tmp_path):
         model.certificate([[0.1], [0.9]], confidence=0.9, holder=Holder(1.0), fakes=0),
         plan(epsilon=1, margin=0.02, fakes=0),
         plan(users=100, margin=0.01, fakes=0),
-        PrivateValidation([len], epsilon=2).accuracies(np.array([[0, 1], [0, 0]] * 30)),
+        PrivateValidation([len], epsilon=2).accuracies(np.array([[0, 1], [0, 0]] * 30), fakes=0),
     ]
     for number, result in enumerate(results):
         assert isinstance(result, Result)

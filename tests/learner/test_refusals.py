@@ -57,7 +57,7 @@ def test_simulations_take_a_generator_or_its_seed():
     ("exponent", lambda v: rate(1, exponent=v)),
     ("margin_exponent", lambda v: rate(1, margin_exponent=v)),
     ("confidence", lambda v: Classifier(simulate(UNIT, *step(99), 1), None).abstain([[0.1]], confidence=v, fakes=0)),
-    ("confidence", lambda v: PrivateValidation([len], 1).accuracies([[0, 1]], confidence=v)),
+    ("confidence", lambda v: PrivateValidation([len], 1).accuracies([[0, 1]], fakes=0, confidence=v)),
     ("runs", lambda v: expected_accuracy(UNIT, *step(9), users=9, rng=1, runs=v)),
 ])  # fmt: skip
 def test_what_is_no_number_is_refused_by_name(field, ask, odd):
@@ -179,7 +179,7 @@ def test_alphas_below_a_millionth_are_refused(epsilon):
 @pytest.mark.parametrize("confidence", [5, math.nan, 0, 1, -0.1])
 def test_confidences_of_accuracies_lie_between_0_and_1(confidence):
     with pytest.raises(ValueError, match="confidence must lie between 0 and 1"):
-        PrivateValidation([len], 1).accuracies([[0, 1]], confidence=confidence)
+        PrivateValidation([len], 1).accuracies([[0, 1]], fakes=0, confidence=confidence)
 
 
 @pytest.mark.parametrize("users", [-1, 0, 1.5, True, "7"])

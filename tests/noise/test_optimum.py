@@ -159,6 +159,7 @@ def test_discrete_gaussians_have_no_divergence_that_is_known():
 
 LAWS = {
     "table": lambda: asked(2.3, 0.05, delta=0.0).noise, "staircase": lambda: best_staircase(2.3, 0.05, 1.0),
+    "steep": lambda: best_staircase(0.5, 0.01, 1.0),
     "laplace": lambda: noise.boosted("laplace", scale=1.5, theta=2.0, boost=3.0),
     "lattice": lambda: noise.boosted("discrete_laplace", scale=2.0, theta=3.0),
 }  # fmt: skip
@@ -227,14 +228,14 @@ def test_what_an_attacker_gains_is_that_of_the_best_test(releases, rate):
 @pytest.mark.parametrize("theta", [0.3, 2.3, 5.0])
 def test_the_least_advantage_is_near_its_floor(theta):
     found = asked(theta, 0.01, objective="advantage")
-    assert 0 < found.floor <= found.cost <= found.floor * 1.01
+    assert 0 < found.floor <= found.cost <= found.floor * (1 + (1e-3 if theta < 0.5 else 1e-9))
 
 
 @pytest.mark.parametrize("objective", ["zcdp", "gdp"])
 @pytest.mark.parametrize("theta", [0.5, 2.3])
 def test_floors_of_rho_and_mu_are_below_every_row(objective, theta):
     ranked = noise.cheapest(theta, confidence=0.99, releases=4, objective=objective)
-    assert 0 < ranked.floor <= ranked[0].cost <= ranked.floor * 1.1
+    assert 0 < ranked.floor <= ranked[0].cost <= ranked.floor * (1.1 if theta > 1 else 1.7)
     assert ranked.named("optimal").cost <= ranked[0].cost * (1 + 1e-3)
 
 
@@ -247,7 +248,25 @@ def test_rows_are_ranked_by_what_was_asked_for():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "eps", "tpr", "tpr@", "tpr@0", "tpr@1", "tpr@nan", "renyi@1", "renyi@inf", "zcdp@2", "gdp@", 3, None]
+    "text",
+    [
+        "",
+        "eps",
+        "tpr",
+        "tpr@",
+        "tpr@0",
+        "tpr@1",
+        "tpr@nan",
+        "tpr@ 0.1",
+        "tpr@\u0660.\u0661",
+        "renyi@1",
+        "renyi@1_0",
+        "renyi@inf",
+        "zcdp@2",
+        "gdp@",
+        3,
+        None,
+    ],
 )
 def test_other_objectives_are_refused_in_one_sentence(text):
     for call in (Objective.of, lambda text: noise.cheapest(2, confidence=0.9, objective=text)):
@@ -262,3 +281,41 @@ def test_an_objective_is_what_its_text_reads():
     assert Objective.of("epsilon") == EPSILON
     with pytest.raises(ValueError, match="epsilon alone"):
         noise.cheapest(2, confidence=0.9, method="published", objective="zcdp")
+
+
+@pytest.mark.parametrize("theta", [0.01, 0.05])
+def test_mu_of_large_losses_is_not_below_what_total_variation_asks_for(theta):
+    """Where doubles of delta are 1: Gaussian noise of this mu must tell as much, Phi(mu / 2) - Phi(-mu / 2)."""
+    found = noise.boosted("laplace", scale=theta / 3, theta=theta)
+    with mpmath.workdps(400):
+        missing, low, high = mpmath.exp(-1 / (2 * mpmath.mpf(found.scale))), mpmath.mpf(0), mpmath.mpf(1000)
+        for _ in range(100):
+            middle = (low + high) / 2
+            low, high = (middle, high) if mpmath.erfc(middle / mpmath.sqrt(8)) > missing else (low, middle)
+    assert low <= Objective.of("gdp").cost(found, 0.0, 1) <= 2 * low
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0, 3e4])
+@pytest.mark.parametrize("order", [1.001, 1.01, 2.0, 7.3])
+def test_renyi_divergences_of_laplace_noise_are_not_below_the_closed_form(scale, order):
+    found = noise.boosted("laplace", scale=scale, theta=3 * scale)
+    with mpmath.workdps(60):
+        a, shift = mpmath.mpf(order), 1 / mpmath.mpf(scale)
+        moment = a / (2 * a - 1) * mpmath.exp((a - 1) * shift) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * shift)
+        truth = mpmath.log(moment) / (a - 1)
+        assert truth <= noise.renyi(found, order) <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11") / (a - 1)
+
+
+def test_noise_is_drawn_only_for_what_its_integers_keep():
+    for objective in ("renyi@4", "zcdp", "gdp"):
+        ranked = noise.cheapest(2, confidence=0.9, delta=1e-5, lattice=1, objective=objective)
+        with pytest.raises(ValueError, match="tails that no table of 64-bit weights has"):
+            ranked.named("optimal").for_release()
+    ranked = noise.cheapest(2, confidence=0.9, delta=1e-5, lattice=1, objective="tpr@0.01")
+    assert ranked.named("optimal").for_release().step == 1.0
+
+
+@pytest.mark.parametrize(("delta", "releases"), [(1e-300, 2), (5e-324, 1), (5e-324, 2)])
+def test_deltas_that_no_double_resolves_are_taken_for_none(delta, releases):
+    found = asked(2, 0.1, delta=delta, releases=releases)
+    assert found.cost == pytest.approx(releases * asked(2, 0.1, delta=0.0).cost, rel=1e-9)

@@ -120,13 +120,14 @@ def test_what_is_hostile_is_dropped_and_counted_and_stops_nobody(tmp_path):
         line(IDS[1], cut), line(IDS[1], broken), line(IDS[1], reports[1] + reports[1]), line(IDS[1], b""),
         line(IDS[3], foreign[3]),  # of another epsilon
         '{"id": "device-001"', "[]", "7", '{"report": "AA=="}', '{"id": 7, "report": "AA=="}',
-        '{"id": "device-001", "report": "?"}', "[" * 100_000, '{"id": "device-001", "report": 1e999}',
+        '{"id": "device-001", "report": "?"}', "[" * 100_000, f'{{"id": "{IDS[6]}", "report": [{"[]," * 40_000}0]}}',
+        '{"id": "device-001", "report": 1e999}',
     ]  # fmt: skip
     honest = [line(*pair) for pair in zip(IDS, reports, strict=True)]
     mixed = [one for pair in itertools.zip_longest(hostile, honest) for one in pair if one is not None]
     found = collected(tmp_path, [*mixed, "", honest[4], line(IDS[5], reports_of(CONFIG, IDS)[5])])
     assert (found.reports, found.forwarded) == (60, True)
-    assert found.refused == {"damaged": 13, "of no registered id": 1, "about another row": 1, "second of an id": 2}
+    assert found.refused == {"damaged": 14, "of no registered id": 1, "about another row": 1, "second of an id": 2}
     assert Counter(in_file(tmp_path / "batch.ldp")) == Counter(reports)
 
 

@@ -278,7 +278,8 @@ def predict(
     if sureness is not None:
         sure = judge.certificate(X, confidence=sureness, fakes=_fakes(fakes))
         told |= {
-            name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified
+            name: sure.label, "p_value": [round_up(p, 6) for p in sure.p_value.tolist()], "certified": sure.certified,
+            "fakes": [sure.fakes] * len(sure.certified),
         }  # fmt: skip
         print(sure)
         if fakes is None and sure.reason is None:

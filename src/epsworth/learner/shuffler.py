@@ -20,6 +20,8 @@ from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
 
+LONGEST_LINE = 1 << 16  # bytes: a report takes a few dozen, and an id may be long
+
 
 class Batch(NamedTuple):
     """What became of a batch: how many reports are good, and whether they were forwarded.
@@ -215,7 +217,9 @@ class _Collector:
 
 
 def _pair(line: bytes) -> tuple[str, bytes] | None:
-    """Return a line's id and report; None of a line that holds none."""
+    """Return a line's id and report; None of a line that holds none, or is longer than any client's."""
+    if len(line) > LONGEST_LINE:
+        return None
     try:
         found = json.loads(line)
         user, report = found["id"], base64.b64decode(found["report"], validate=True)

@@ -138,9 +138,14 @@ def published_bound(t: float, n: int, scale: float) -> float:
     return float(np.exp(-n * t**2 / (16 * scale**2)))
 
 
-def vote_interval(plus: Ints, minus: Ints, votes: Ints, risk: Risk, signal: float) -> Interval:
-    """Return intervals for (2 p - 1) / signal, where a vote is for with probability p; each is paid for by a share."""
-    lower, upper = risk.interval(plus, np.maximum(votes, 1))
+def vote_interval(plus: Ints, minus: Ints, votes: Ints, risk: Risk, signal: float, fakes: int = 0) -> Interval:
+    """Return intervals for (2 p - 1) / signal, where a vote is for with probability p; each is paid for by a share.
+
+    Had so many ``fakes`` voted honestly, as many more or fewer votes would be for.
+    """
+    trials, half = np.maximum(votes, 1), risk.split(2)
+    lower = half.lower(np.maximum(plus - fakes, 0), trials)
+    upper = half.upper(np.minimum(plus + fakes, trials), trials)
     nobody = votes == 0
     return _outwards(2 * np.where(nobody, 0.0, lower) - 1, 2 * np.where(nobody, 1.0, upper) - 1, signal)
 

@@ -21,6 +21,7 @@ from epsworth.bounds import Risk
 from epsworth.classifiers import Classifier, as_classifier
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, flip_weight, uniform
 from epsworth.learner.encoding import alike, array_of, labels_of, names_of
+from epsworth.learner.fakes import assumption, fakes_among
 from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.tails import vote_interval
 from epsworth.mechanisms.rational import Exact
@@ -43,6 +44,8 @@ class Accuracies(Result):
         Probability with which all bounds hold together.
     spent : Fraction
         Probability of a miss that they spend: at most 1 - confidence.
+    fakes : int
+        So many of the votes may be forged; 0: all are honest users'.
 
     Examples
     --------
@@ -50,7 +53,7 @@ class Accuracies(Result):
     >>> from epsworth.learner import PrivateValidation
     >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
     >>> validation = PrivateValidation([never, always], epsilon=2)
-    >>> found = validation.accuracies(validation.vote(np.zeros((20_000, 1)), np.ones(20_000)))
+    >>> found = validation.accuracies(validation.vote(np.zeros((20_000, 1)), np.ones(20_000)), fakes=0)
     >>> int(found.users.sum()), bool(found.upper[0] < 0.1), bool(found.lower[1] > 0.9)
     (20000, True, True)
     """
@@ -61,6 +64,7 @@ class Accuracies(Result):
     users: Ints
     confidence: float | Fraction
     spent: Fraction
+    fakes: int
 
     def __str__(self) -> str:
         """Return a line per candidate."""
@@ -70,7 +74,8 @@ class Accuracies(Result):
             f"by {users:,} users"
             for number, (estimate, low, high, users) in enumerate(rows)
         ]
-        together = f"All bounds hold together with confidence {show_down(float(self.confidence))}."
+        sure = show_down(float(self.confidence))
+        together = f"All bounds hold together with confidence {sure}, {assumption(self.fakes)}."
         return "\n".join([*lines, together])
 
 
@@ -97,7 +102,8 @@ class PrivateValidation:
     >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
     >>> validation = PrivateValidation([never, always], epsilon=2)
     >>> votes = validation.vote(np.zeros((20_000, 1)), np.ones(20_000))
-    >>> bool(validation.accuracies(votes).upper[0] < validation.accuracies(votes).lower[1])
+    >>> found = validation.accuracies(votes, fakes=0.01)  # even if one vote in a hundred is forged
+    >>> bool(found.upper[0] < found.lower[1])
     True
     """
 
@@ -139,24 +145,31 @@ class PrivateValidation:
         given = array_of(X) if names_of(X) is None else X
         return [as_records(given, features=one.features, count=one.count) for one in self.candidates]
 
-    def accuracies(self, votes: ArrayLike, *, confidence: float | Fraction = 0.95) -> Accuracies:
-        """Return accuracies with exact binomial bounds, which all hold together with this confidence."""
+    def accuracies(
+        self, votes: ArrayLike, *, fakes: int | float | Fraction, confidence: float | Fraction = 0.95
+    ) -> Accuracies:
+        """Return accuracies with exact binomial bounds, which all hold together with this confidence.
+
+        They hold if no more than ``fakes`` of the votes (a number, or a share of them below one half) are forged,
+        whatever these say and of whichever candidate; 0: nobody forges votes.  Estimates take all for honest.
+        """
         risk = Risk.of(checked_probability(confidence))
         table = np.asarray(votes)
         q = len(self.candidates)
         bad = table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu"
         if bad or not ((table >= 0) & (table < [q, 2])).all():
             raise ValueError(f"votes must be whole numbers (n, 2): a candidate below {q}, and 0 or 1")
+        count = fakes_among(fakes, len(table))
         users = np.bincount(table[:, 0], minlength=q)
         right = np.bincount(table[table[:, 1] == 1, 0], minlength=q)
         if not users.all():
             raise ValueError(f"candidate {int(np.argmin(users))} has no votes; ask more users or fewer candidates")
         # a vote says "right" with probability (1 + (2 accuracy - 1) contrast) / 2
         contrast = float(1 - Fraction(2 * self.flip, WORD))
-        lower, upper = vote_interval(right, users - right, users, risk.split(q), contrast)
+        lower, upper = vote_interval(right, users - right, users, risk.split(q), contrast, count)
         lower, upper = down((lower + 1) / 2).clip(0, 1), up((upper + 1) / 2).clip(0, 1)
         estimate = ((2 * right - users) / (contrast * users) + 1) / 2
-        return Accuracies(estimate, lower, upper, users, confidence, risk.spent)
+        return Accuracies(estimate, lower, upper, users, confidence, risk.spent, count)
 
 
 _ALONE = threading.RLock()  # filters of warnings are the process's: two threads would leave one another's behind

@@ -12,6 +12,7 @@ from epsworth.arrays import Floats
 from epsworth.mechanisms.law import Law
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.objective import ENDLESS, Objective
 from epsworth.noise.regions import Region
 from epsworth.noise.release import LatticeRelease, release_of, released_epsilon
 from epsworth.results import Result, json_form
@@ -46,6 +47,8 @@ class Choice(Result):
         The exact epsilon of this noise; equal to ``epsilon`` for sound ones.
     cost : float
         What was asked to be small, of all releases together: epsilon unless another objective was named.
+    objective : Objective
+        What was asked to be small.
     region : Region
         Where answers must land; answers beyond the ends of its public list, if it has one, are refused.
 
@@ -70,6 +73,7 @@ class Choice(Result):
     noise: NoiseMechanism = field(repr=False)
     exact_epsilon: float
     cost: float
+    objective: Objective = field(repr=False)
     region: Region = field(repr=False)
 
     def law(self, answer: ArrayLike = 0.0) -> Law:
@@ -86,6 +90,11 @@ class Choice(Result):
             raise ValueError(
                 f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "
                 "discrete one, or ask with lattice= the step of the true answers and take 'optimal'"
+            )
+        if self.objective.name in ENDLESS:
+            raise ValueError(
+                f"{self.name} keeps its {self.objective} by tails that no table of 64-bit weights has; ask for epsilon "
+                "with a delta, or for what an attacker gains"
             )
         if not self.epsilon >= released_epsilon(self.noise, self.delta, self.releases):
             raise ValueError(

@@ -27,7 +27,7 @@ from epsworth.noise.profiles import (
     weights,
 )
 from epsworth.noise.regions import Region
-from epsworth.rounding import float_below, up
+from epsworth.rounding import UNIT, float_below, up
 
 FINEST = 1e-280  # of deltas: masses below it are not resolved
 STEEP = 35.0  # standard deviations beyond which a Gaussian has more than that
@@ -164,8 +164,18 @@ class Boosted(NoiseMechanism):
         return up(self.sensitivity / self.scale) if plain else None
 
     def renyi(self, order: float) -> float:
-        """Return the largest Renyi divergence of an order, up to rounding."""
-        return float(renyi_divergence(self.kernel, self.scale, self._cut, order).max())
+        """Return the largest Renyi divergence of an order, never rounded down.
+
+        Exponents are sums of logarithms of weights, times the order, and squares of distances in scales, times the
+        order or its square: each rounds by a few units of its size.
+        """
+        if self.gaussian is not None:
+            return up(order / 2 * self.gaussian**2, ulps=4)
+        found, cut = float(renyi_divergence(self.kernel, self.scale, self._cut, order).max()), self._cut
+        reach = max(float(np.abs(part[np.isfinite(part)]).max(initial=0)) for part in (cut.edges, cut.distance))
+        logs = max(float(np.abs(part[np.isfinite(part)]).max(initial=0)) for part in (cut.log_first, cut.log_second))
+        size = 1 + order * logs + (order * (1 + 2 * reach / self.scale)) ** (2 if self.kernel == "gaussian" else 1)
+        return max(0.0, up(found + 64 * UNIT * size / (order - 1), ulps=4))
 
     def rounded(self, answer: ArrayLike) -> Floats:
         """Return the nearest answers of the region's public list, if it has one."""

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats
+from epsworth.noise.allowed import LARGEST_ORDER
 from epsworth.noise.composition import POINTS, composed_epsilon, deltas_around
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.numerals import short
-from epsworth.rounding import show_up, up
+from epsworth.rounding import UNIT, show_up, up
 
 ALONE = ("epsilon", "advantage", "zcdp", "gdp")
 AT = {"tpr": "false positive rate", "renyi": "order"}
+RANGES = {"tpr": (1e-15, 0.999999), "renyi": (1.001, LARGEST_ORDER)}
+NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e[-+]?[0-9]+)?", re.ASCII)
+ENDLESS = ("renyi", "zcdp", "gdp")  # rest on tails that no table of integers has
 SAYING = {
     "epsilon": "epsilon", "advantage": "attacker's advantage", "tpr": "attacker's true positive rate",
     "renyi": "Renyi divergence", "zcdp": "zCDP rho", "gdp": "Gaussian-DP mu",
 }  # fmt: skip
-ORDERS = 1 + np.geomspace(1e-2, 1e4, 21)  # between which the greatest ratio of a zCDP bound is looked for
+ENDS = [1.0, *(1 + np.geomspace(1e-2, 1e4, 21)).tolist()]  # of orders: the greatest ratio is looked for between them
+MOST_HALVINGS = 400  # of such gaps
 NARROW, COARSE = 1e-4, 1e-2  # relative: when an interval of orders is narrow enough; in a search
 PLACES = 4000  # epsilons at which a profile is held against a Gaussian's
 
@@ -47,16 +54,14 @@ class Objective:
         name, mark, value = text.partition("@") if isinstance(text, str) else ("", "", "")
         if name in ALONE and not mark:
             return cls(name)
-        if name in AT and mark:
-            try:
-                at = float(value)
-            except ValueError:
-                at = math.nan
-            if (name == "tpr" and 0 < at < 1) or (name == "renyi" and 1 < at < math.inf):
-                return cls(name, at)
+        if name in AT and NUMBER.fullmatch(value):
+            low, high = RANGES[name]
+            if low <= float(value) <= high:
+                return cls(name, float(value))
         raise ValueError(
-            f"objective must be {', '.join(ALONE)}, tpr@R with a false positive rate R in (0, 1), or renyi@A with an "
-            f"order A above 1, got {short(text)}"
+            f"objective must be {', '.join(ALONE)}, tpr@R with a false positive rate R from {RANGES['tpr'][0]:g} to "
+            f"{RANGES['tpr'][1]:g}, or renyi@A with an order A from {RANGES['renyi'][0]:g} to {RANGES['renyi'][1]:g}, "
+            f"got {short(text)}"
         )
 
     @property
@@ -113,20 +118,20 @@ def _rho(noise: NoiseMechanism, narrow: float) -> float:
         return up(noise.gaussian**2 / 2, ulps=2)
     if not math.isfinite(noise.pure_epsilon):
         return math.inf
-    ends = [1.0, *ORDERS.tolist()]
-    gaps = [(low, high, noise.renyi(high)) for low, high in pairwise(ends)]
+    gaps = [(-(divergence := noise.renyi(high)) / low, high, divergence) for low, high in pairwise(ENDS)]
     least = max(divergence / high for _, high, divergence in gaps)
-    most = noise.pure_epsilon / ends[-1]
-    while gaps:
-        low, high, divergence = gaps.pop()
-        if divergence / low <= least * (1 + narrow) or high / low < 1 + narrow:
-            most = max(most, divergence / low)
-            continue
-        middle = math.sqrt(low * high)
+    lows = dict(zip(ENDS[1:], ENDS, strict=False))
+    heapq.heapify(gaps)
+    for _ in range(MOST_HALVINGS):
+        bound, high, divergence = gaps[0]
+        if -bound <= least * (1 + narrow):
+            break
+        middle = math.sqrt(lows[high] * high)
         inner = noise.renyi(middle)
-        least = max(least, inner / middle)
-        gaps += [(low, middle, inner), (middle, high, divergence)]
-    return float(up(most, ulps=2))
+        least, lows[middle], lows[high] = max(least, inner / middle), lows[high], middle
+        heapq.heapreplace(gaps, (-divergence / middle, high, divergence))
+        heapq.heappush(gaps, (-inner / lows[middle], middle, inner))
+    return float(up(max(-gaps[0][0], noise.pure_epsilon / ENDS[-1]), ulps=4))
 
 
 def _mu(noise: NoiseMechanism) -> float:
@@ -135,21 +140,27 @@ def _mu(noise: NoiseMechanism) -> float:
         return noise.gaussian
     if not math.isfinite(noise.pure_epsilon):
         return math.inf
+    most = -2 * float(ndtri_exp(-np.logaddexp(0.0, noise.pure_epsilon)))  # of whatever keeps this pure epsilon
     grid = noise.pure_epsilon * np.linspace(0, 1, PLACES + 1)
     deltas, after = noise.profile(grid[:-1]), grid[1:]
-    low, high = np.zeros(PLACES), np.full(PLACES, 1.0)
-    while (short_of := _gaussian(after, high) < deltas).any():
-        high[short_of] *= 2
-        if high.max() > 1e6:
-            return math.inf
+    low, high = np.zeros(PLACES), np.full(PLACES, most)
     for _ in range(60):
         middle = (low + high) / 2
-        enough = _gaussian(after, middle) * (1 - 1e-12) >= deltas
+        enough = _covers(after, middle, deltas)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return up(float(high.max()))
+    return float(up(min(float(high.max()), most) * (1 + 1e-12)))
 
 
-def _gaussian(epsilon: Floats, mu: Floats) -> Floats:
-    """Return delta of Gaussian noise of sensitivity ``mu`` and scale 1 (Balle & Wang 2018)."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return as_floats(ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
+def _covers(epsilon: Floats, mu: Floats, deltas: Floats) -> Bools:
+    """Tell where Gaussian noise of sensitivity ``mu`` and scale 1 surely has such a delta (Balle & Wang 2018).
+
+    It is Phi(a) - e^epsilon Phi(b); near one, what is missing is compared.  Logarithms err by 8 roundings each, and by
+    their size.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        off = 16 * UNIT * (2 + epsilon + a**2 + b**2)
+        second = np.exp(np.minimum(epsilon + log_ndtr(b), 0.0))
+        reached = ndtr(a) * (1 - off) - second * (1 + off) >= deltas
+        close = (ndtr(-a) + second) * (1 + off) <= 1 - deltas
+    return np.asarray(np.where(deltas < 0.5, reached, close))

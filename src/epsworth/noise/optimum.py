@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from scipy.optimize import minimize_scalar
 
 from epsworth.noise import levels
@@ -16,9 +18,10 @@ from epsworth.noise.allowed import Confidence, failure, in_decimals, length, sha
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.composition import POINTS
 from epsworth.noise.lattice import spacing
+from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.objective import Objective
-from epsworth.noise.program import delta_floor, floor, half_line, least_delta, least_epsilon
+from epsworth.noise.program import floor, half_line, least_delta, least_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import SEARCH_POINTS
 from epsworth.results import Result, json_form
@@ -171,7 +174,7 @@ class _Search:
 
     def of_one(self) -> Optimum:
         """Return the best noise of one release; without a delta, of many: pure epsilons add up."""
-        spent = self.delta * (1 - SPARE)
+        spent = self.delta * (1 - SPARE) if self.delta >= RESOLVED else 0.0
         epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
         noise = self.built(half_line(self.cells, max(epsilon, LEAST), self.failing, spent))
         floors = (floor(self.cells, epsilon, self.failing, self.delta, falling=falling) for falling in (True, False))
@@ -179,7 +182,7 @@ class _Search:
 
     def of_many(self) -> Optimum:
         """Return the best of the laws of least Renyi divergence, and of those of programs."""
-        each = self.delta / self.releases if self.objective.name == "epsilon" else FINEST
+        each = max(self.delta / self.releases, RESOLVED) if self.objective.name == "epsilon" else FINEST
         orders = levels.Search(self.cells, self.failing, self.start, LOST * each)
         if self.objective.name == "renyi":
             assert self.objective.at is not None
@@ -190,27 +193,48 @@ class _Search:
         return self._found(min(tried, key=self.cost), self._floor(orders))
 
     def _programs(self) -> Iterator[HalfLine]:
-        """Yield what linear programs offer beside: laws with a loss of their own, delta's share spent or not."""
+        """Yield what else may be best: laws of linear programs, delta's share spent or not, and uniform ones."""
         for spent in (0.0, self.delta / self.releases * (1 - SPARE)):
-            epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
-            yield half_line(self.cells, max(epsilon, LEAST), self.failing, spent)
-        if self.releases > 1 or self.objective.name not in ("advantage", "tpr"):
+            if spent == 0 or spent >= RESOLVED:
+                epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
+                yield half_line(self.cells, max(epsilon, LEAST), self.failing, spent)
+        if self.objective.name == "advantage":
+            yield self._uniform()
+        if self.releases > 1 or self.objective.name != "tpr":
             return
 
         def caught(epsilon: float) -> float:
             return least_delta(self.cells, epsilon, self.failing) + math.exp(epsilon) * (self.objective.at or 0.0)
 
-        epsilon = LEAST
-        if self.objective.at is not None:
+        with suppress(ProgramError):
             ends = (LEAST, self.start)
             found = minimize_scalar(caught, bounds=ends, method="bounded", options={"xatol": NEAR * self.start})
             epsilon = float(found.x)
-        yield half_line(self.cells, epsilon, self.failing, least_delta(self.cells, epsilon, self.failing))
+            yield half_line(self.cells, epsilon, self.failing, least_delta(self.cells, epsilon, self.failing))
+
+    def _uniform(self) -> HalfLine:
+        """Return even densities within, and outside as far as what may fail lets them: of least advantage.
+
+        A shift's total variation is the mass less than half a sensitivity from zero.  Where theta is less than that,
+        what may fail is spread thinly, as far out as a table reaches.
+        """
+        share, near = self.failing / (1 - self.failing) * (1 - SPARE), self.within < Fraction(1, 2)
+        periods = MOST_PERIODS if near else min(math.ceil(share * (float(self.within) + 1)) + 2, MOST_PERIODS)
+        _, _, both = self.cells.sizes(self.cells.inside + periods * self.cells.period)
+        outside = both[self.cells.inside :]
+        room = share * float(both[: self.cells.inside].sum())
+        outer = np.full(outside.size, min(1.0, room / float(outside.sum())))
+        if not near:
+            outer = np.clip((room - np.cumsum(outside) + outside) / outside, 0.0, 1.0)
+        return HalfLine.of(self.cells, np.concatenate([np.ones(self.cells.inside), outer]), 1.0, self.failing)
 
     def _floor(self, orders: levels.Search) -> float:
-        """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP."""
+        """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
+
+        The advantage in one release is the mass within half a sensitivity, and densities fall.
+        """
         if self.objective.name == "advantage" and self.releases == 1:
-            return delta_floor(self.cells, LEAST, self.failing, least_delta(self.cells, LEAST, self.failing))
+            return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))
         if self.objective.name not in ("zcdp", "gdp"):
             return 0.0
         rho = self.releases * max(orders.floor(order) / order for order in levels.ORDERS.tolist())

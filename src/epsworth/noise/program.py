@@ -165,14 +165,6 @@ def least_delta(cells: Cells, epsilon: float, failing: float) -> float:
     return math.exp(brentq(excess, least, 0.0, xtol=1e-9)) if excess(least) > 0 else FINEST
 
 
-def delta_floor(cells: Cells, epsilon: float, failing: float, delta: float) -> float:
-    """Return the largest delta tried at which too much lies outside of every law whose density falls; 0 if none."""
-    for gap in GAPS:
-        if _solve(cells, epsilon, failing, delta * (1 - gap)).proved > 1:
-            return float(delta * (1 - gap))
-    return 0.0
-
-
 def floor(cells: Cells, epsilon: float, failing: float, delta: float, *, falling: bool) -> float:
     """Return the largest epsilon tried at which the dual proves that too much lies outside of every law; 0 if none."""
     for gap in GAPS:

@@ -192,8 +192,13 @@ def released_epsilon(noise: LatticeNoise, delta: float, releases: int) -> float:
     table = release_of(noise)
     if releases == 1:
         return table.epsilon(delta)
-    masses = np.array([weight / WORD for weight in table.weights])
-    return composed_epsilon(replace(noise, masses=masses, lost=0.0, pure=math.inf), delta, releases)
+    return composed_epsilon(drawn_from(noise), delta, releases)
+
+
+def drawn_from(noise: LatticeNoise) -> LatticeNoise:
+    """Return the law that a noise's integer table draws from."""
+    masses = np.array([weight / WORD for weight in release_of(noise).weights])
+    return replace(noise, masses=masses, lost=0.0, pure=math.inf)
 
 
 def release_of(noise: LatticeNoise) -> LatticeRelease:
