@@ -47,13 +47,19 @@ def test_a_table_is_learnt_from_the_shell(cli):
         assert ("quantiles", "tables", "weights")[number] in out
         assert cli(f"learn report r{number}.json {people}.csv {number}.ldp --target sick")[0] == 0
         assert cli(f"learn aggregate r{number}.json {number}.ldp -o {number}.state")[0] == 0
-        code, _, err = cli(f"learn close {session} {number}.state -o s{number}.json --plot s{number}.png")
+        told = f"--plot s{number}.png --json t{number}.json --report t{number}.html"
+        code, _, err = cli(f"learn close {session} {number}.state -o s{number}.json {told}")
         if number < 2:
             assert (code, Path(f"s{number}.json").exists()) == (2, False)
             assert "leave it out" in err
             assert cli(f"learn close {session} {number}.state -o s{number}.json")[0] == 0
-        assert Path(f"s{number}.png").exists() == (number == 2)
+        for name in (f"s{number}.png", f"t{number}.json", f"t{number}.html"):
+            assert Path(name).exists() == (number == 2)
         session = f"s{number}.json"
+    document = json.loads(Path("t2.json").read_text())
+    assert [one["purpose"] for one in document["rounds"]] == ["quantiles", "tables", "weights"]
+    assert {len(one["scores"]) for one in document["columns"] if one["values"] is None} == {8}
+    assert "Which columns say most" in Path("t2.html").read_text()
     assert cli(f"learn predict {session} new.csv labels.csv")[0] == 0
     found = pl.read_csv("labels.csv")["label"].to_numpy()
     assert np.mean(found == pl.read_csv("new.csv")["sick"].to_numpy()) > 0.75
@@ -83,11 +89,19 @@ def judge(cli, session):
         Path("few.csv").write_text(Path("few.csv").read_text() + "1,1,150,none,0,no\n")
     assert cli(f"learn predict {session} new.csv p.csv --audit shares.state --probability --confidence 0.9")[0] == 0
     found = pl.read_csv("p.csv")
-    assert found.columns == ["label", "probability_no", "probability_yes", "band_label", "p_value", "certified"]
+    assert found.columns == [
+        "label",
+        "probability_no",
+        "probability_yes",
+        "band_label",
+        "p_value",
+        "certified",
+        "fakes",
+    ]
     assert (found["probability_no"] + found["probability_yes"] - 1).abs().max() < 1e-9
     assert found["certified"].any()
     code, _, _ = cli(f"learn predict {session} new.csv q.csv --audit labels.state --confidence 0.9")
-    assert (code, pl.read_csv("q.csv").columns) == (0, ["label", "band_label", "p_value", "certified"])
+    assert (code, pl.read_csv("q.csv").columns) == (0, ["label", "band_label", "p_value", "certified", "fakes"])
     for words, told in (
         ("--audit labels.state --probability", "audit with about='probabilities'"),
         ("--probability", "--probability needs --audit"),

@@ -106,6 +106,33 @@ def _learnt(**asked):
     return _plain(told_of(learnt(**asked), fakes=0))
 
 
+@cache
+def learnt_table():
+    from epsworth.learner import Category, Number, TableConfig, TableLearner
+    from epsworth.learner.tables.learner import _learnt as learn
+
+    rng = np.random.default_rng(6)
+    columns = [
+        Number("age", 0, 100),
+        Category("job", ("none", "clerk", "nurse")),
+        *(Number(f"x{i}", 0, 1) for i in range(3)),
+    ]
+    config = TableConfig(columns, ("no", "yes", "maybe"), epsilon=3, users=60_000)
+    X = np.empty((3000, 5), dtype=object)
+    X[:, 0], X[:, 1] = rng.uniform(0, 100, 3000), rng.choice(["none", "clerk", "nurse"], 3000)
+    X[:, 2:] = rng.uniform(size=(3000, 3))
+    y = np.where(X[:, 0] > 60, "yes", np.where(X[:, 1] == "nurse", "maybe", "no"))
+    learner = TableLearner(config)
+    learn(learner, config.checked(X, y), rng, 60_000)
+    return learner
+
+
+def _learnt_table():
+    from epsworth.learner.figures import told_of_table
+
+    return _plain(told_of_table(learnt_table()))
+
+
 MAKERS = {
     "noise": _noise,
     "privatize": _privatize,
@@ -115,6 +142,7 @@ MAKERS = {
     "learnt one": lambda: _learnt(d=1, m=9),
     "learnt three": lambda: _learnt(d=3, m=3, classes=("a", "b", "c")),
     "learnt series": lambda: _learnt(mechanism="cosine"),
+    "learnt table": _learnt_table,
     "learnt lattice": lambda: _learnt(mechanism="parity"),
 }
 

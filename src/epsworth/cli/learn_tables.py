@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.report import write_document_page
 
 if TYPE_CHECKING:
     from epsworth.learner import AuditedClassifier, TableClassifier
@@ -66,31 +67,38 @@ def close_round(
     session: Session,
     state: Annotated[Path, typer.Argument(help="State of the aggregation of the open round's reports.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the session (.json), with this round closed.")],
+    json: options.Json = None,
     plot: options.Plot = None,
+    report: options.Report = None,
 ) -> None:
     """Close the open round of a table.
 
     With the sums of its reports; after the last one the session is a model.
 
-    --plot draws what each value says for each label, as soon as that is known.
+    --json, --plot and --report tell what each value says for each label, as soon as that is known.
     """
     from epsworth.files import check_distinct, check_writable
     from epsworth.learner import Aggregator, TableLearner
+    from epsworth.learner.figures import plot_scores, told_of_table
 
     check_distinct(state=state, output=out)
     check_writable(out)
-    options.check_outputs(None, plot, out)
+    options.check_outputs(json, plot, out)
+    options.check_page(report)
     learner = TableLearner.load(session)
     sums = Aggregator.load(state)
     learner.close(sums)
     left = learner.open()
+    asked = {"--json": json, "--plot": plot, "--report": report}
+    if left is not None and (early := [word for word, path in asked.items() if path is not None]):
+        raise ValueError(f"{early[0]} tells what was learnt, but the round of {left.purpose} is open; leave it out")
+    document = told_of_table(learner) if json is not None or report is not None else {}
     if plot is not None:
-        from epsworth.learner.figures import plot_scores
-
-        if left is not None:
-            raise ValueError(f"--plot draws what was learnt, but the round of {left.purpose} is open; leave it out")
         plot_scores(learner.classifier(), plot)
     learner.save(out)
+    write_document_page(report, document)
+    if show.told(json, lambda: document):
+        return
     print(f"{sums.users:,} reports; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
     if left is None:
         show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")

@@ -18,14 +18,15 @@ from epsworth.learner.mechanism import checked_probability
 from epsworth.learner.model import Classifier
 from epsworth.learner.series import Cosine
 from epsworth.learner.tables.columns import BINS, Category, Column, Knots
+from epsworth.learner.tables.learner import TableLearner
 from epsworth.learner.tables.model import TableClassifier
 from epsworth.results import json_form
-from epsworth.rounding import up
+from epsworth.rounding import float_above, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMAT = "epsworth-learnt-1"
+FORMAT, TABLE_FORMAT = "epsworth-learnt-1", "epsworth-learnt-table-1"
 SURENESS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 0.999999)
 MOST_CELLS = 300_000  # that certificates are told of
 MOST_LISTED = 4096  # that are told one by one
@@ -60,6 +61,34 @@ def told_of(model: Classifier, confidence: float = 0.95, *, fakes: Fakes) -> dic
         labels = model.numbers(centres)
         sure = None if isinstance(kernel, Cosine) else model.certificate(centres, fakes=allowed, confidence=confidence)
         told |= _of_cells(model, labels, sure)
+    return {name: json_form(value) for name, value in told.items()}
+
+
+def told_of_table(learner: TableLearner) -> dict[str, Any]:
+    """Return what was learnt of a table as plain values: who answered what, and what each value says for each label.
+
+    Scores of a label less those of the first one: what all labels share decides nothing.
+    """
+    model, config = learner.classifier(), learner.config
+    columns = []
+    for j, (column, table) in enumerate(zip(config.columns, model.scoring.tables, strict=True)):
+        scores = (table - table[:, :1])[:, 1:]
+        found: dict[str, Any] = {"name": column.name, "moves": float(np.ptp(scores, axis=0).max()), "values": None}
+        if isinstance(column, Category):
+            found |= {"values": [str(value) for value in column.values], "edges": None}
+            scores = scores[: len(column.values)]
+        else:
+            found["edges"] = _edges(column, None if model.knots is None else model.knots[j]).tolist()
+        columns.append(found | {"scores": scores.tolist()})
+    rounds: list[dict[str, Any]] = [
+        {"purpose": str(vars(sums.config)["purpose"]), "users": sums.users} for sums in learner.closed
+    ]
+    told = {
+        "format": TABLE_FORMAT, "epsilon": float_above(config.budget), "rounds": rounds, "regime": config.rounds,
+        "users": sum(one["users"] for one in rounds), "classes": [str(label) for label in config.classes],
+        "prior": config.prior, "assigned": config.rows, "columns": columns,
+        "honest": "All reports are taken to be honest: a share of 1 % fakes can turn labels.",
+    }  # fmt: skip
     return {name: json_form(value) for name, value in told.items()}
 
 

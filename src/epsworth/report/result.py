@@ -16,7 +16,7 @@ from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.policy import Policy
 from epsworth.report.curves import curves_page
-from epsworth.report.learned import learnt_page, plan_page
+from epsworth.report.learned import learnt_page, plan_page, table_page
 from epsworth.report.page import Document, Heading, Page, Source
 from epsworth.report.policies import document_of, policy_page, tailored_page
 from epsworth.report.releases import exposure_page, noise_page, pac_page
@@ -36,6 +36,7 @@ DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  #
     "epsworth privatize --json": ({"release", "report"}, pac_page),
     "epsworth profile --json": ({"verdict", "wishes", "profile", "most_exposed"}, exposure_page),
     "epsworth learn plan --json": ({"epsilon", "users", "margin", "power", "mechanism"}, plan_page),
+    "epsworth learn close --json": ({"users", "classes", "columns", "rounds", "honest"}, table_page),
     "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
     "epsworth tailor --json": ({"tailored"}, tailored_page),
 }
