@@ -29,8 +29,8 @@ def changed(name, value, *path):
 
 @pytest.mark.slow
 def test_an_advice_changes_with_its_rows():
-    made = changed("noise", 0.01, "rows", 3, "epsilon")
-    made["rows"][3] |= {"sound": True, "exact_epsilon": 0.01}
+    made = changed("noise", 0.01, "rows", 3, "cost")
+    made["rows"][3] |= {"sound": True, "epsilon": 0.01, "exact_epsilon": 0.01}
     made["floor"] = 0.005
     assert (
         Read(report_document(made).html)
