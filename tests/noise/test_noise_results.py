@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -56,3 +57,10 @@ def test_rankings_are_drawn_on_given_axes_and_to_files(tmp_path):
     )
     plot_noise(RANKED, tmp_path / "fixed.svg")
     assert (tmp_path / "fixed.svg").stat().st_size > 1000
+
+
+def test_a_list_of_other_noises_is_drawn_whole():
+    ranked = noise.cheapest((0, 10), confidence=0.9, region="fixed", answers=range(11), scale=2.0)
+    others = replace(ranked, choices=tuple(choice for choice in ranked if choice.name.startswith("clamped")))
+    drawn = others.panels()[0](None).get_legend_handles_labels()[1]
+    assert sorted(name.removesuffix(" (advised)") for name in drawn) == sorted(choice.name for choice in others)

@@ -66,6 +66,17 @@ class Cells(NamedTuple):
             both[0] = width[0]
         return (h + -self.inside % self.period) // self.period, width, both
 
+    def pairs(self, count: int) -> tuple[Indices, Indices, Floats]:
+        """Return the cells of the half-line that outputs a sensitivity apart fall to, left to right, and their widths.
+
+        The whole line has so many cells on either side; what pairs with cells beyond it is left out.
+        """
+        _, width, _ = self.sizes(count)
+        line = np.arange(1 - count, count) if self.odd else np.arange(-count, count)
+        cell = np.abs(line) if self.odd else np.where(line >= 0, line, -1 - line)
+        first, second = cell[: -self.period], cell[self.period :]
+        return first, second, width[first]
+
 
 class HalfLine(NamedTuple):
     """A law's densities outwards, cell by cell, with their widths on both sides of zero, and the mass beyond them."""

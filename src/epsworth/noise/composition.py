@@ -48,12 +48,7 @@ def deltas_around(
     Never below the truth.  ``beyond`` bounds the mass of one release's loss that the grid does not resolve.
     """
     if releases == 1:
-
-        def delta(epsilon: float) -> float:
-            kept = float(noise.profile(abs(epsilon)))
-            return kept if epsilon >= 0 else min(1.0, up(math.exp(epsilon) * kept - math.expm1(epsilon), ulps=20))
-
-        return delta
+        return lambda epsilon: float(noise.deltas(epsilon))
     reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
     if not 0 < reach < math.inf:  # more than that is lost wholly, or hardly anything at all
         reach = WIDE

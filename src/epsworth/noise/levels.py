@@ -54,13 +54,11 @@ class Levels:
     def __init__(self, cells: Cells, failing: float, count: int) -> None:
         self.cells, self.failing = cells, failing
         n = count * cells.period - -cells.inside % cells.period
-        self.of, width, both = cells.sizes(n)  # the level of every cell
+        self.of, _, both = cells.sizes(n)  # the level of every cell
         self.width = np.bincount(self.of, both)
         self.within: Bools = np.asarray(np.arange(count) < self.of[cells.inside])
-        line = np.arange(1 - n, n) if cells.odd else np.arange(-n, n)
-        cell = np.abs(line) if cells.odd else np.where(line >= 0, line, -1 - line)
-        first, second, length = self.of[cell[: -cells.period]], self.of[cell[cells.period :]], width[cell]
-        length = length[: -cells.period]
+        left, right, length = cells.pairs(n)
+        first, second = self.of[left], self.of[right]
         outwards, own = second == first + 1, second == first
         with np.errstate(divide="ignore"):
             self.edge = np.log(np.bincount(first[outwards], length[outwards], minlength=count)[: count - 1])
@@ -182,14 +180,12 @@ def divergence_floor(cells: Cells, half: HalfLine, order: float, failing: float)
     """
     y, n, period = half.density, half.density.size, cells.period
     _, width, both = cells.sizes(n)
-    line = np.arange(1 - n, n) if cells.odd else np.arange(-n, n)
-    cell = np.abs(line) if cells.odd else np.where(line >= 0, line, -1 - line)
-    first, second = cell[:-period], cell[period:]
+    first, second, length = cells.pairs(n)
     decay = np.log(y[-2 * period : -period] / y[-period:])
     with np.errstate(all="ignore"):
         ratio = y[first] / y[second]
-        slope = as_floats(np.bincount(first, width[first] * order * ratio ** (order - 1), minlength=n))
-        slope -= np.bincount(second, width[first] * (order - 1) * ratio**order, minlength=n)
+        slope = as_floats(np.bincount(first, length * order * ratio ** (order - 1), minlength=n))
+        slope -= np.bincount(second, length * (order - 1) * ratio**order, minlength=n)
         after = order * np.exp((order - 1) * decay) - (order - 1) * np.exp(-order * decay)
         before = order * np.exp((1 - order) * decay) - (order - 1) * np.exp(order * decay)
         slope[-period:] += width[-period:] * after

@@ -44,6 +44,16 @@ class NoiseMechanism(ABC):
     def profile(self, epsilon: ArrayLike) -> Floats:
         """Return delta(epsilon) over all neighbouring answers, for epsilon >= 0; never rounded down."""
 
+    def deltas(self, epsilon: ArrayLike) -> Floats:
+        """Return delta at epsilons of any sign, never rounded down: delta(-e) = 1 - e^-e + e^-e delta(e).
+
+        The set of pairs holds both orders.  Roundings: two exponentials at eight, and three of products and sums.
+        """
+        asked = as_floats(epsilon)
+        kept, below = self.profile(np.abs(asked)), np.minimum(asked, 0.0)
+        mirrored = np.minimum(up(-np.expm1(below) + np.exp(below) * kept, ulps=20), 1.0)
+        return np.where(asked < 0, mirrored, kept)
+
     @property
     @abstractmethod
     def pure_epsilon(self) -> float:

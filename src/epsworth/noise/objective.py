@@ -148,7 +148,7 @@ def _mu(noise: NoiseMechanism) -> float:
         middle = (low + high) / 2
         enough = _covers(after, middle, deltas)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return float(up(min(float(high.max()), most) * (1 + 1e-12)))
+    return float(up(float(high.max()) * (1 + 1e-12)))
 
 
 def _covers(epsilon: Floats, mu: Floats, deltas: Floats) -> Bools:

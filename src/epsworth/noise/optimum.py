@@ -49,7 +49,7 @@ class Optimum(Result):
     floor : float
         Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
         meets the constraint, costs at least this.  All noises that `cheapest` compares are of that kind.  0 where
-        nothing was proved: epsilons of several releases with a delta, true positive rates, zCDP and Gaussian DP.
+        nothing was proved: epsilons of several releases with a delta, true positive rates, several releases' advantage.
     floor_any : float
         For the epsilon of one release, the same for any additive noise; often equal, but zero where theta is far below
         the sensitivity, since only answers exactly one sensitivity apart are compared.
@@ -190,7 +190,9 @@ class _Search:
             return self._found(found, self.releases * orders.floor(self.objective.at))
         tried = [self.built(orders.cheapest(lambda half: self.cost(self.built(half), SEARCH_POINTS)))]
         tried += map(self.built, self._programs())
-        return self._found(min(tried, key=self.cost), self._floor(orders))
+        costs = list(map(self.cost, tried))
+        best = costs.index(min(costs))
+        return self._found(tried[best], self._floor(orders), cost=costs[best])
 
     def _programs(self) -> Iterator[HalfLine]:
         """Yield what else may be best: laws of linear programs, delta's share spent or not, and uniform ones."""
@@ -240,7 +242,9 @@ class _Search:
         rho = self.releases * max(orders.floor(order) / order for order in levels.ORDERS.tolist())
         return rho if self.objective.name == "zcdp" else math.sqrt(2 * rho)
 
-    def _found(self, noise: NoiseMechanism, falling: float, any_law: float = 0.0) -> Optimum:
-        cost, named = self.cost(noise), self.objective.text
+    def _found(
+        self, noise: NoiseMechanism, falling: float, any_law: float = 0.0, *, cost: float | None = None
+    ) -> Optimum:
+        cost = self.cost(noise) if cost is None else cost
         falling, any_law = (max(0.0, down(found, ulps=8)) for found in (falling, any_law))
-        return Optimum(noise, cost, falling, any_law, self.delta, self.releases, named)
+        return Optimum(noise, cost, falling, any_law, self.delta, self.releases, self.objective.text)

@@ -21,7 +21,7 @@ from epsworth.noise.profiles import Kernel, boost_needed, outside
 from epsworth.noise.ranking import WIDEST_RATIO, noise_named, question
 from epsworth.noise.regions import Kind
 from epsworth.noise.tuning import first_kept
-from epsworth.rounding import float_below, up
+from epsworth.rounding import float_below
 
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
 MOST_BOOST = 1e300
@@ -130,10 +130,7 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     -----
     For negative epsilon, delta(-e) = 1 - exp(-e) + exp(-e) delta(e): the set of pairs holds both orders.
     """
-    asked = allowed.numbers(epsilon, "epsilon")
-    found = noise.profile(np.abs(asked))
-    mirrored = up(-np.expm1(np.minimum(asked, 0.0)) + np.exp(np.minimum(asked, 0.0)) * found, ulps=20)  # 8, 8, three
-    found = np.where(asked < 0, np.minimum(mirrored, 1.0), found)
+    found = noise.deltas(allowed.numbers(epsilon, "epsilon"))
     return float(found) if found.ndim == 0 else found
 
 

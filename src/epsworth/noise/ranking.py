@@ -66,6 +66,15 @@ class Question:
         """Return what the releases cost together."""
         return self.objective.cost(noise, self.delta, self.releases, points)
 
+    def searched(self, noise: NoiseMechanism) -> float:
+        """Return the same on the coarse grid of a search."""
+        return self.cost(noise, SEARCH_POINTS)
+
+    @property
+    def single_delta(self) -> float | None:
+        """Delta where the epsilon of one release is asked for: of many noises at once it is found fast."""
+        return self.delta if self.releases == 1 and self.objective == EPSILON else None
+
     @property
     def half(self) -> float:
         """Half-width of the region at the answer where it is narrowest."""
@@ -180,7 +189,9 @@ class Ranking(Result, Sequence[Choice]):
         low, high = (float(end) for end in where.ends(answer))
         sound = [choice for choice in self if choice.sound]
         advised = None if self.taken is None else self.taken.name
-        shown = [choice for choice in sound if choice.name in COMPARED or choice is self.taken]
+        names = {choice.name for choice in sound}
+        names = names & {*COMPARED} or names
+        shown = [choice for choice in sound if choice.name in names or choice is self.taken]
 
         def densities(ax: Axes | None) -> Axes:
             y = np.linspace(2 * low - high, 2 * high - low, 1201)
@@ -291,8 +302,8 @@ def cheapest(
             left_out[name] = _why_not(name, asked)
     if method == "published":
         found += _published(asked)
-    absolute = isinstance(asked.region, Absolute) and asked.optimum is not None
-    floor = asked.optimum.floor if absolute and asked.optimum is not None else 0.0
+    optimum = asked.optimum if isinstance(asked.region, Absolute) else None
+    floor = 0.0 if optimum is None else optimum.floor
     return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), floor, left_out, asked)
 
 
@@ -349,12 +360,10 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     if isinstance(asked.region, Fixed):
         return _fixed_builders(asked, asked.region)
     region, failure, size = asked.region, asked.failure, asked.sensitivity
-    delta = asked.delta if asked.releases == 1 and asked.objective == EPSILON else None  # what is fast to search
-    searched = partial(asked.cost, points=SEARCH_POINTS)
     built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, failure, size)}
     for kernel in KERNELS:
         built[kernel] = partial(plain, kernel, region, failure, size)
-        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, delta, searched)
+        built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, asked.single_delta, asked.searched)
     if not isinstance(region, Absolute):
         return built
     for kernel in KERNELS:
@@ -368,9 +377,7 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
 def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
     if not boosted:
         return discrete_plain(kernel, asked.grid, asked.failure)
-    alone = asked.releases == 1 and asked.delta > 0 and asked.objective == EPSILON
-    searched = partial(asked.cost, points=SEARCH_POINTS)
-    return best_discrete(kernel, asked.grid, asked.failure, asked.delta if alone else None, searched)
+    return best_discrete(kernel, asked.grid, asked.failure, asked.single_delta or None, asked.searched)
 
 
 def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
