@@ -56,7 +56,7 @@ def test_reports_are_added_up_on_a_cluster(cluster, tmp_path, monkeypatch):
         assert found == aggregate_files(config, files[::-1])
     with files[0].open("ab") as sink:
         sink.write(b"x" * config.report_size)
-    with pytest.raises(ValueError, match=r"a\.ldp: report \d+: its fingerprint is not"):
+    with pytest.raises(ValueError, match=r"a\.ldp: report \d+: it is not in version"):
         aggregate_files(config, files)
 
 

@@ -19,7 +19,6 @@ from epsworth.learner import (
     LatticeConfig,
     aggregate_files,
     assigned_rows,
-    report_file,
     simulate,
     write_reports,
 )
@@ -100,7 +99,7 @@ def test_reports_are_about_the_assigned_rows_and_others_are_refused(name):
     config, (X, y) = hashed(name), people()
     reports = Client(config).reports(X, y, rows=assigned_rows(config, IDS, SEED))
     kernel, size = config.kernel, config.report_size
-    messages = kernel.format.decode(np.frombuffer(reports, dtype=np.uint8).reshape(-1, size)[:, 8:-4])
+    messages = kernel.format.decode(np.frombuffer(reports, dtype=np.uint8).reshape(-1, size)[:, 9:-4])
     assert (messages // 2 == assigned_rows(config, IDS, SEED)).all()
     sums = Aggregator(config)
     assert sums.add(reports, users=IDS, seed=SEED) == 40
@@ -331,7 +330,6 @@ def test_drawn_rows_take_no_ids_and_files_hold_none(tmp_path):
     (tmp_path / "r.ldp").write_bytes(of_one(config, "a"))
     for ask in (
         lambda: write_reports(config, X, y, tmp_path / "new.ldp"),
-        lambda: report_file(config, tmp_path / "t.csv", tmp_path / "new.ldp", "y"),
         lambda: aggregate_files(config, [tmp_path / "r.ldp"]),
     ):
         with pytest.raises(ValueError, match="files of reports hold no ids"):

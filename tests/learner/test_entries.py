@@ -86,9 +86,9 @@ def test_no_row_of_a_file_decides_how_another_is_read(tmp_path, odd, ending, mon
     """The reports of all other rows, given the same randomness, are to the bit those without the odd one."""
     drawn = {}
 
-    def noting(config, users, path, words, *, as_lines):
+    def noting(config, users, path, words, **options):
         drawn[path.name] = users
-        draw(config, users, path, words, as_lines=as_lines)
+        draw(config, users, path, words, **options)
 
     monkeypatch.setattr("epsworth.learner.report_files.draw", noting)
     found = []

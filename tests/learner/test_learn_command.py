@@ -332,7 +332,7 @@ def test_processes_and_splits_give_the_same_state(tmp_path, monkeypatch):
     assert alone.users == 2002
     with files[0].open("ab") as sink:
         sink.write(b"x" * config.report_size)
-    with pytest.raises(ValueError, match=r"a\.ldp: report \d+: its fingerprint is not .*good ones"):
+    with pytest.raises(ValueError, match=r"a\.ldp: report \d+: it is not in version .*good ones"):
         aggregate_files(config, files)
     (tmp_path / "bad.jsonl").write_text('{"rapport": 1}\n')
     with pytest.raises(ValueError, match="a line is not"):

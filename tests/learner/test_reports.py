@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import zlib
 from fractions import Fraction
 
 import numpy as np
@@ -17,7 +18,7 @@ from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simu
 from epsworth.learner.coins import WORD, discrete_laplace, flip_weight, uniform
 from epsworth.learner.disjoint import Hadamard, Ternary, odd_overlap, transform
 from epsworth.learner.mechanism import Users
-from epsworth.learner.wire import PRIME, check
+from epsworth.learner.wire import VERSION, check, pack
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords
 
@@ -247,8 +248,6 @@ def test_damaged_reports_are_refused_and_nothing_is_added(name):
 
 
 def test_messages_that_no_client_sends_are_refused():
-    from epsworth.learner.wire import pack
-
     for name, message in [("krr", [200]), ("ternary", [255] * 4), ("slides", [2] + [0] * 100)]:
         c = config(name)
         with pytest.raises(ValueError, match="not a message of this mechanism"):
@@ -292,12 +291,48 @@ def test_trits_of_three_are_refused():
             assert (kernel.format.decode(block) == byte).all()
 
 
-@pytest.mark.parametrize("length", [12, 8192, 8193, 20_000])
-def test_the_check_is_the_polynomial_in_whole_numbers(length):
-    """Floats carry it exactly, also where all bytes are 255 and a report is longer than one exact sum."""
-    rows = np.vstack([np.random.default_rng(0).integers(0, 256, (2, length)), np.full(length, 255)]).astype(np.uint8)
-    expected = [sum(byte * pow(257, i, PRIME) for i, byte in enumerate(row.tolist())) % PRIME for row in rows]
-    assert check(rows).tolist() == expected
+def test_a_report_is_version_fingerprint_message_and_the_check_of_zlib():
+    c = config()
+    report = Client(c).report([0.5, 0.5], 1)
+    assert report[:9] == bytes([VERSION]) + bytes.fromhex(c.fingerprint()[:16])
+    assert report[-4:] == zlib.crc32(report[:-4]).to_bytes(4, "little")
+    assert len(report) == c.report_size == 14
+
+
+def test_no_damaged_byte_and_no_swap_goes_unseen():
+    """All changes of one byte, all swaps of two, all pairs of bits: no check of another report of the same length."""
+    report = np.frombuffer(Client(config()).report([0.5, 0.5], 1), dtype=np.uint8)[:-4]
+    n, bad = report.size, []
+    for at in range(n):
+        others = np.tile(report, (255, 1))
+        others[:, at] ^= np.arange(1, 256, dtype=np.uint8)
+        bad.append(others)
+    for one, other in itertools.combinations(range(n), 2):
+        swapped = report.copy()
+        swapped[[one, other]] = report[[other, one]]
+        bad += [swapped[None]] if report[one] != report[other] else []
+    for pair in itertools.combinations(range(8 * n), 2):
+        flipped = report.copy()
+        for bit in pair:
+            flipped[bit // 8] ^= 1 << bit % 8
+        bad.append(flipped[None])
+    assert (check(np.concatenate(bad)) != check(report[None])).all()
+
+
+def test_reports_of_another_version_are_refused_in_a_sentence():
+    """Those of version 1 had no byte of a version: they are shorter, and begin with a byte of a fingerprint."""
+    c = config()
+    report = Client(c).report([0.5, 0.5], 1)
+    other = bytes([VERSION + 1]) + report[1:]
+    for bad, told in (
+        (other, f"report 0: it is not in version {VERSION} of the format"),
+        (report + other, f"report 1: it is not in version {VERSION} of the format"),
+        (report[1:], f"has 14 in version {VERSION} of the format; one was cut or is foreign"),
+        (report[1:] * 14, r"report 0: it is not in version|its fingerprint is not"),
+    ):
+        with pytest.raises(ValueError, match=told) as refused:
+            Aggregator(c).add(bad)
+        assert "\n" not in str(refused.value)
 
 
 def test_configurations_do_not_mix():

@@ -78,10 +78,9 @@ def test_fakes_that_name_one_row_are_seen(share):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda d: d.pop("sha256"), "sha256 is missing"),
-        (lambda d: d["closed"][0]["counts"][0].__setitem__(0, 5), "was cut or changed"),
-        (lambda d: d.update(closed={}), "was cut or changed"),
-        (lambda d: d["config"].update(users=7), "was cut or changed"),
+        (lambda d: d["closed"][0]["counts"][0].__setitem__(0, -5), "counts must be pairs of whole numbers"),
+        (lambda d: d.update(closed={}), "closed must be a list of rounds"),
+        (lambda d: d["config"].update(users=7), "one of another configuration"),
     ],
 )
 def test_a_changed_session_is_refused(tmp_path, change, told):

@@ -52,6 +52,13 @@ def test_an_odd_entry_costs_a_page_or_a_sentence(name):
                 report_document(made | {entry: odd})
 
 
+@pytest.mark.parametrize("name", ["learnt", "plan"])
+@pytest.mark.parametrize("odd", ["maybe", -1, 1.5, [], True])
+def test_odd_fakes_are_refused_by_name(name, odd):
+    with pytest.raises(ValueError, match=r"^(result: )?fakes must be a whole number of at least 0, got"):
+        report_document(document(name) | {"fakes": odd})
+
+
 def test_documents_that_are_no_result_are_refused():
     for given in ({}, {"a": 1}, {"rows": [], "floor": float("nan"), "left_out": {}, "advice": ""}):
         with pytest.raises(ValueError, match=r"holds no result that has a page|holds what JSON cannot"):

@@ -68,6 +68,14 @@ def config(
             "as nowhere. refuse: epsilon is then promised of those who report alone."
         ),
     ] = "clip",
+    rows: Annotated[
+        str,
+        typer.Option(
+            help="drawn: a device draws what its report is about. hash: a public seed and the registered id say it, so "
+            "that no fake chooses; then learn report and learn shuffle take ids and --seed."
+        ),
+    ] = "drawn",
+    json: options.Json = None,
 ) -> None:
     """Write the configuration that all parties share.
 
@@ -81,6 +89,7 @@ def config(
     if epsilon is None:
         raise ValueError("--epsilon is missing; give the privacy parameter of one report")
     check_writable(destination)
+    options.check_outputs(json, None, destination)
     ranges = _ranges(options.split_commas(bounds or []), needed=not categories)
     labels = _labels(options.split_commas([classes]))
     if len(set(labels)) < max(2, len(labels)):
@@ -92,16 +101,20 @@ def config(
         if outside != "clip":
             raise ValueError("--outside is for cells; in a table a value outside its range counts as the nearer end")
         columns = _columns(ranges, categories or [], options.split_commas(missing or []))
-        write_table_config(destination, columns, labels, epsilon, users, rounds, balanced=balanced)
+        prior = "balanced" if balanced else "estimated"
+        write_table_config(destination, columns, labels, epsilon, users, rounds, prior, rows, json)
         return
     if (cells is None) == (users is None):
         raise ValueError("give one of --cells and --users")
     if users is not None:
-        mechanism, cells = suited(mechanism, epsilon, len(ranges), len(labels), users)
+        mechanism, cells = suited(mechanism, epsilon, len(ranges), len(labels), users, rows)
     made = LatticeConfig(
-        list(ranges.values()), cells, None, labels, mechanism, epsilon, outside, list(ranges)  # type: ignore[arg-type]
+        list(ranges.values()), cells, None, labels, mechanism, epsilon, outside, list(ranges), rows  # type: ignore[arg-type]
     )  # fmt: skip
     made.save(destination)
+    told = {"fingerprint": made.fingerprint(), "report_size": made.report_size}
+    if show.told(json, lambda: made.to_dict() | told):
+        return
     print(
         f"{made.mechanism}, {made.m} per axis, reports of {made.report_size} bytes; {made.guarantee}, every report "
         f"adds as much; fingerprint {made.fingerprint()[:12]}."
@@ -124,6 +137,11 @@ def report(
     ledger: options.LedgerFolder = None,
     again: Annotated[bool, typer.Option("--again", help="Report records that left before: epsilons add.")] = False,
     sep: options.Sep = ",",
+    seed: Annotated[
+        str | None,
+        typer.Option(help="With rows by hash: the public seed; --id names the ids, which go to learn shuffle."),
+    ] = None,
+    json: options.Json = None,
 ) -> None:
     """Report every row once, with draws fit for release.
 
@@ -134,15 +152,25 @@ def report(
     from epsworth.policy.ledger import RunTerms
     from epsworth.rounding import float_above
 
+    options.check_outputs(json, None, destination)
     made = load_asked(settings)
     terms = RunTerms(person, cap, None, max_rows_per_person, again)
-    count, run = reported(made, source, destination, target, terms, ledger, sep)
+    count, run = reported(made, source, destination, target, terms, ledger, sep, seed)
+    told = {
+        "reports": count, "report_size": made.report_size, "epsilon": made.guarantee.epsilon,
+        "epsilon_so_far": float_above(run.epsilon_so_far), "rows": made.rows, "fingerprint": made.fingerprint(),
+    }  # fmt: skip
+    if show.told(json, lambda: told):
+        return
     print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if person is not None:
         print(f"Nobody of these people ({person}) lost more than epsilon {total} in all.")
     elif total != show_up(made.guarantee.epsilon):
         print(f"These records left before: epsilon {total} per record in all.")
+    if seed is not None:
+        batch = ("--output", "batch.ldp", "--at-least", "N", "--registered", "ids.txt", "--seed", seed)
+        show.suggest("learn", "shuffle", settings, destination, *batch, why="a shuffler checks ids and rows")
 
 
 @app.command("aggregate")
@@ -260,17 +288,14 @@ def predict(
         if audit is not None or probability:
             raise ValueError("--audit and --probability are about tables; cells tell which label is commoner alone")
         learnt: Any = Classifier.load(model)
-        judge, name, X = (
-            learnt,
-            "cell_label",
-            columns(learnt.config, read_table(source, dict.fromkeys(learnt.config.names, "number"), sep=sep)),
-        )
+        judge, name, declared = learnt, "cell_label", dict.fromkeys(learnt.config.names, "number")
     else:
         learnt = TableLearner.load(model).classifier()
-        judge = judged(learnt, audit) if audit is not None else learnt
-        name, X = "band_label", learnt.columns_of(read_table(source, learnt.declared_columns, sep=sep))
+        judge, name = judged(learnt, audit) if audit is not None else learnt, "band_label"
+        declared = learnt.declared_columns
         if probability and audit is None:
             raise ValueError("--probability needs --audit: scores alone are too sure; write one with learn audit")
+    X = columns(learnt.config, read_table(source, declared, sep=sep))
     told: dict[str, Any] = {"label": learnt.predict(X)}
     if probability:
         shares = judge.predict_proba(X)

@@ -20,17 +20,20 @@ Session = Annotated[
 
 
 def write_table_config(
-    destination: Path, columns: list[Any], labels: Sequence[Any], epsilon: str, users: int | None, rounds: str, *,
-    balanced: bool,
+    destination: Path, columns: list[Any], labels: Sequence[Any], epsilon: str, users: int | None, rounds: str,
+    prior: str, rows: str, json: str | None,
 ) -> None:  # fmt: skip
     """Write the configuration of a table, and say which rounds it has."""
     from epsworth.learner import TableConfig
 
     if users is None:
         raise ValueError("--users is missing; the rounds of a table are chosen by how many are expected")
-    made = TableConfig(columns, labels, epsilon, users, rounds, "balanced" if balanced else "estimated")
+    made = TableConfig(columns, labels, epsilon, users, rounds, prior, rows)  # type: ignore[arg-type]
     made.save(destination)
-    told = ", ".join(f"{purpose} of {100 * float(share):.3g} %" for purpose, share in made.shares)
+    shares = {purpose: float(share) for purpose, share in made.shares}
+    if show.told(json, lambda: made.to_dict() | {"fingerprint": made.fingerprint(), "shares": shares}):
+        return
+    told = ", ".join(f"{purpose} of {100 * share:.3g} %" for purpose, share in shares.items())
     print(f"{len(made.columns)} columns, in rounds: {told} of the users; fingerprint {made.fingerprint()[:12]}.")
     show.suggest("learn", "open", destination, "round.json", why="write what the clients of the first round need")
 

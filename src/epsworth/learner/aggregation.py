@@ -47,14 +47,9 @@ class Aggregator:
 
     Parameters
     ----------
-    config : LatticeConfig
+    config : LatticeConfig, Round or ScoreAudit
     tally : Tally, optional
         Sums to begin with; refused where no reports add up to them.
-
-    Attributes
-    ----------
-    tally : Tally
-        The sums.
 
     Examples
     --------
@@ -65,11 +60,6 @@ class Aggregator:
     (1, 2)
     >>> here.merge(there).users
     3
-    >>> assigned, ids = LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash"), ["ann", "bob"]
-    >>> rows = assigned_rows(assigned, ids, "a public seed")
-    >>> reports = Client(assigned).reports([[0.2], [0.9]], [0, 1], rows=rows)
-    >>> Aggregator(assigned).add(reports, users=ids, seed="a public seed")
-    2
     """
 
     _roll = Roll()  # of nobody; each has its own
@@ -98,15 +88,9 @@ class Aggregator:
     ) -> int:
         """Add reports that lie end to end, or an iterable of them; return how many.
 
-        Parameters
-        ----------
-        reports : bytes, or iterable of bytes
-        users : sequence of str, optional
-            With ``rows="hash"``, and only then: the registered ids of the reports' users, in their order.
-        seed : str or bytes, optional
-            The public seed, likewise.
-        shuffled : bool
-            They are a batch of a trusted shuffler, which checked rows and ids, and dropped these: `shuffle_files`.
+        With ``rows="hash"``, and only then, ``users`` are the registered ids of the reports' users, in their order, and
+        ``seed`` is the public one; or ``shuffled`` says that they are a batch of a trusted shuffler, which checked rows
+        and ids, and dropped these: `shuffle_files`.
 
         Raises
         ------
@@ -254,26 +238,19 @@ def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, user
 
     Parameters
     ----------
-    config : LatticeConfig
-        What clients and server agree on.
+    config : LatticeConfig, Round or ScoreAudit
     X, y : array_like
-        Points ``(n, d)`` in natural units, and labels.
+        Points ``(n, d)`` in natural units, and labels; undeclared labels and other shapes are refused.
     rng : Generator, int or None
         The experiment's randomness, or its seed.
     users : int, optional
         Draw this many users from the rows with replacement.
 
-    Raises
-    ------
-    ValueError
-        For labels that are not declared, and points of another shape.
-
     Examples
     --------
-    >>> import numpy as np
     >>> from epsworth.learner import LatticeConfig, simulate
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
-    >>> simulate(config, [[0.2], [0.9]], [0, 1], np.random.default_rng(0), users=10**9).users
+    >>> simulate(config, [[0.2], [0.9]], [0, 1], 0, users=10**9).users
     1000000000
     """
     if users is not None:

@@ -23,16 +23,7 @@ class Law(NamedTuple):
 
 
 def law_of(kernel: Mechanism) -> Law:
-    """Return which law the reports of a mechanism follow; "any" where no smaller bound is proven.
-
-    Examples
-    --------
-    >>> from epsworth.learner import LatticeConfig
-    >>> law_of(LatticeConfig(box=(0, 1), m=8, mechanism="krr", epsilon=1).kernel)
-    Law(mechanism='krr', symbols=16)
-    >>> law_of(LatticeConfig(box=(0, 1), m=8, mechanism="hadamard", epsilon=1).kernel)  # of two classes
-    Law(mechanism='any', symbols=None)
-    """
+    """Return which law the reports of a mechanism follow; "any" where no smaller bound is proven."""
     if kernel.name == "krr" and isinstance(kernel, Symbols):
         return Law("krr", kernel.symbols)
     if kernel.name == "hadamard" and kernel.classes > 2:
@@ -43,20 +34,7 @@ def law_of(kernel: Mechanism) -> Law:
 
 
 def hiding(rows: str, users: int, smallest_row: int | None) -> int:
-    """Return how many reports hide each other: all, or those of the smallest row where ids tell the rows.
-
-    Whoever knows an id knows the row that a public hash gives it, so only reports of that row hide its report.
-
-    Raises
-    ------
-    ValueError
-        Where rows follow from ids and the smallest row is not told, or is told of rows that clients draw.
-
-    Examples
-    --------
-    >>> hiding("drawn", 1000, None), hiding("hash", 1000, 60)
-    (1000, 60)
-    """
+    """Return how many reports hide each other: all, or those of the smallest row, which whoever knows an id knows."""
     if rows == "hash":
         if smallest_row is None:
             raise ValueError(
@@ -78,13 +56,7 @@ def shuffled_reports(
 
 
 def planned_epsilon(central_epsilon: float, *, users: int, delta: float, law: Law, fakes: int) -> tuple[float, Central]:
-    """Return a local epsilon, as short as it is printed, that keeps the central one, and what it keeps.
-
-    Examples
-    --------
-    >>> planned_epsilon(0.25, users=100_000, delta=1e-6, law=Law("any"), fakes=0)[0]
-    5.35208
-    """
+    """Return a local epsilon, as short as it is printed, that keeps the central one, and what it keeps."""
     given = {"users": users, "delta": delta, "mechanism": law.mechanism, "symbols": law.symbols, "fakes": fakes}
     found = local_epsilon(central_epsilon, **given)  # type: ignore[arg-type]
     short = float(show_down(found, DIGITS))

@@ -33,26 +33,16 @@ Seed = str | bytes
 
 
 def assigned_rows(config: Asked, users: Iterable[str], seed: Seed) -> Ints:
-    """Return the row that each user's report must be about, for a configuration with ``rows="hash"``.
+    """Return the row that each user's report must be about ``(n,)``, for a configuration with ``rows="hash"``.
+
+    Rows are uniform, as SHA-256 is; for "parity" class times rows of a class plus row.
 
     Parameters
     ----------
-    config : LatticeConfig or Round
-        What clients and server agree on.
+    config : LatticeConfig, Round or ScoreAudit
     users : sequence of str
-        Ids as they were registered, before the seed was known; nothing in them may derive from a record.
-    seed : str or bytes
-        Public.
-
-    Returns
-    -------
-    ndarray
-        Rows ``(n,)``: uniform, as SHA-256 is; for "parity" class times rows of a class plus row.
-
-    Raises
-    ------
-    ValueError
-        For a configuration whose clients draw their rows, ids that are no texts or stand twice, and an empty seed.
+        Ids as they were registered, before the public ``seed`` was known; nothing in them may derive from a record.
+        Ids that are no texts or stand twice are refused, and an empty seed.
 
     Examples
     --------
@@ -94,23 +84,14 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
         raise ValueError(
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
-    ids, key = _registered(users), _of_text(seed)
+    ids, key = _registered(users), seed_bytes(seed)
     if isinstance(config, Round):
         _refuse_other_rounds(config, ids, key)
     return Called(_rows(config, kernel, ids, key), ids, key, config.session)
 
 
 def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str, int | None]:
-    """Return who may report, and about which row: those registered, of a round only those who answer it.
-
-    The row is None where clients draw theirs.
-
-    Examples
-    --------
-    >>> from epsworth.learner import LatticeConfig
-    >>> roll_of(LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash"), ["ann", "bob"], "a public seed")
-    {'ann': 1, 'bob': 2}
-    """
+    """Return who may report, and about which row, None where clients draw it: of a round only those who answer it."""
     kernel = config.kernel
     if config.rows != "hash" or not isinstance(kernel, Rowed):
         if seed is not None:
@@ -118,7 +99,7 @@ def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str,
         return dict.fromkeys(one.decode() for one in _registered(users))
     if seed is None:
         raise ValueError("seed is missing: with rows='hash' the public seed and an id say which row is reported")
-    ids, key = _registered(users), _of_text(seed)
+    ids, key = _registered(users), seed_bytes(seed)
     if isinstance(config, Round):
         rounds = _rounds(config.config, ids, key)
         ids = [one for one, purpose in zip(ids, rounds, strict=True) if purpose == config.purpose]
@@ -149,25 +130,9 @@ def row_count(kernel: Rowed) -> int:
 
 
 def assigned_rounds(config: TableConfig, users: Iterable[str], seed: Seed) -> list[Purpose]:
-    """Return the round that each user answers, for a table with ``rows="hash"``: in proportion to the rounds' shares.
+    """Return the purpose of the round that each user answers, for a table with ``rows="hash"``, by the rounds' shares.
 
-    Parameters
-    ----------
-    config : TableConfig
-    users : sequence of str
-        Ids as they were registered, before the seed was known; nothing in them may derive from a record.
-    seed : str or bytes
-        Public.
-
-    Returns
-    -------
-    list of str
-        Purposes of rounds.
-
-    Raises
-    ------
-    ValueError
-        For ids that are no texts, and an empty seed.
+    ``config`` is the `TableConfig`; ``users``, ``seed`` and what is refused are as for `assigned_rows`.
 
     Examples
     --------
@@ -177,7 +142,7 @@ def assigned_rounds(config: TableConfig, users: Iterable[str], seed: Seed) -> li
     >>> assigned_rounds(table, ["ann", "bob", "eve"], "a public seed")
     ['tables', 'weights', 'tables']
     """
-    return _rounds(config, list(map(_of_user, itertools.count(), _listed(users))), _of_text(seed))
+    return _rounds(config, list(map(_of_user, itertools.count(), _listed(users))), seed_bytes(seed))
 
 
 def _rounds(config: TableConfig, ids: Sequence[bytes], seed: bytes) -> list[Purpose]:
@@ -215,13 +180,7 @@ def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:
 
 
 def numbers_by_hash(size: int, ids: Sequence[bytes], seed: bytes, fingerprint: str, purpose: str) -> Ints:
-    """Return a number below ``size``, at most 2^63, for each id: exactly uniform if digests are; see the module.
-
-    Examples
-    --------
-    >>> numbers_by_hash(10, [b"ann", b"bob"], b"seed", "fingerprint", "purpose").tolist()
-    [5, 0]
-    """
+    """Return a number below ``size``, at most 2^63, for each id: exactly uniform if digests are; see the module."""
     found, left, number = np.empty(len(ids), dtype=np.int64), np.arange(len(ids)), 0
     last = WORD - WORD % size - 1
     while left.size:
@@ -267,7 +226,7 @@ def _of_user(number: int, user: object) -> bytes:
     return user.encode()
 
 
-def _of_text(seed: object) -> bytes:
+def seed_bytes(seed: object) -> bytes:
     """Return a seed as bytes; refuse what is none."""
     if isinstance(seed, bytes) and seed:
         return seed
@@ -341,7 +300,7 @@ def refuse_files(config: Asked) -> None:
     """Refuse files of reports, which hold no ids."""
     if config.rows == "hash":
         raise ValueError(
-            "files of reports hold no ids, which rows='hash' needs; send what Client.reports(X, y, rows=rows) returns, "
-            "add it with Aggregator.add(reports, users=ids, seed=seed), and save that state; or let a shuffler check "
-            "ids and rows (shuffle_files), and aggregate its batches as shuffled=True"
+            "files of reports hold no ids, which rows='hash' needs; let a shuffler check ids and rows (learn shuffle "
+            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports with "
+            "Aggregator.add(reports, users=ids, seed=seed)"
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.bounds import Risk, check_spent
@@ -53,12 +54,10 @@ class Certificates(Result):
 
     Attributes
     ----------
-    label : ndarray
-        Label of the point's cell.
-    p_value : ndarray
-        Bound on the probability of sums as clear as these, were another label the cell's.
-    adjusted : ndarray
-        The same, adjusted for all cells.
+    label, cell : ndarray
+        Label and number of the point's cell.
+    p_value, adjusted : ndarray
+        Bound on the probability of sums as clear as these, were another label the cell's; adjusted for all cells.
     certified : ndarray of bool
         Where ``adjusted`` is at most 1 - confidence.
     lower, upper : ndarray
@@ -66,10 +65,8 @@ class Certificates(Result):
         where the mechanism has none, and where fakes are allowed for.
     point : ndarray of bool, or None
         Where the label of the point itself is certified, given the declared smoothness.
-    cell : ndarray of int
-    confidence : float or Fraction
-    spent : Fraction
-        Probability of a miss that the certified labels spend, all cells together: at most 1 - confidence.
+    confidence, spent : float or Fraction
+        The probability of a miss that the certified labels spend, all cells together, is at most 1 - confidence.
     fakes : int
         So many of the reports may be fakes; 0: all are honest clients'.
     reason : str or None
@@ -117,6 +114,19 @@ class Certificates(Result):
         return f"{text}.\n{taken_for_honest(self.fakes)}"
 
 
+class Certifying:
+    """What certifies labels, and masks those that it does not certify."""
+
+    certificate: Callable[..., Certificates]
+
+    def abstain(
+        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
+    ) -> np.ma.MaskedArray[Any, Any]:
+        """Return the certified labels, masked where none is certified with this confidence and so many fakes."""
+        found = self.certificate(X, confidence=confidence, adjust=adjust, fakes=fakes)
+        return np.ma.masked_array(found.label, mask=~found.certified)
+
+
 def certify(
     aggregate: Aggregator,
     cell: Ints,
@@ -127,10 +137,7 @@ def certify(
     holder: Holder | None,
     fakes: Fakes,
 ) -> Certificates:
-    """Return the certificates of the cells at some points; ``best`` is every cell's label.
-
-    Smoothness says nothing of a point ``outside`` the box, whose cell is only the nearest one.
-    """
+    """Return the certificates of the cells at some points; ``best`` is every cell's label."""
     kernel: Mechanism = aggregate.config.kernel
     checked_probability(confidence)
     if adjust not in get_args(Adjust):
@@ -184,8 +191,7 @@ def _refuse_beside_fakes(adjust: Adjust, holder: Holder | None) -> None:
 def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:
     """Tell the cells in which |V| / (2 mass) > L diam^beta, by the lower confidence limit of |V|, all cells together.
 
-    The average of eta - 1/2 over the cell then exceeds what eta can vary inside it.  Cells that hold points which
-    were moved to the edge are left out: those users come from elsewhere.
+    Cells that hold points which were moved to the edge are left out: those users come from elsewhere.
     """
     config = cast(LatticeConfig, aggregate.config)  # a classifier's
     kernel = config.kernel

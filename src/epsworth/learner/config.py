@@ -27,7 +27,7 @@ from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.encoding import Values, column_of, label_positions, names_of, points_of
 from epsworth.learner.mechanism import Mechanism, Rowed, Users
 from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
-from epsworth.learner.wire import PREFIX
+from epsworth.learner.wire import CHECK, HEAD
 from epsworth.mechanisms.rational import Exact, stated
 from epsworth.numerals import short
 from epsworth.rounding import float_above
@@ -47,25 +47,10 @@ class Configuration(ABC):
     HASHED: ClassVar[str]  # what its fingerprint begins with
     KINDS: ClassVar[dict[str, type[Configuration]]] = {}  # by format
 
-    @property
-    @abstractmethod
-    def classes(self) -> Any:
-        """The public labels."""
-
-    @property
-    @abstractmethod
-    def epsilon(self) -> Any:
-        """Privacy parameter of a whole report."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The features' names."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> Any:
-        """Whether clients draw what their reports are about, or a public seed and their ids say."""
+    classes: Any  # the public labels
+    epsilon: Any  # of a whole report
+    names: Any  # of the features
+    rows: Any  # whether clients draw what their reports are about, or a public seed and their ids say
 
     def __init_subclass__(cls) -> None:
         if "FORMAT" in vars(cls):
@@ -178,8 +163,8 @@ class Asked(Configuration):
 
     @cached_property
     def report_size(self) -> int:
-        """Bytes of one report: fingerprint, message, check."""
-        return PREFIX + int(self.kernel.format.size) + 4
+        """Bytes of one report: version, fingerprint, message, check."""
+        return HEAD + int(self.kernel.format.size) + CHECK
 
 
 def format_of(document: Any) -> Any:
@@ -227,17 +212,14 @@ class LatticeConfig(Asked):
     ----------
     box : sequence of (low, high), or one pair
         Public range of each feature; never taken from the private data.
-    m : int
-        Cells per axis (for "cosine": the highest total degree).
-    d : int, optional
-        Number of features; needed where ``box`` is one pair.
+    m, d : int
+        Cells per axis (for "cosine": the highest total degree); the features, needed where ``box`` is one pair.
     classes : sequence
         The public labels, at least two; text, whole numbers or booleans.
     mechanism : str
         A name in `MECHANISMS`; "auto" chooses by variance and is replaced by what it chose.
     epsilon : number or text
-        Privacy parameter of a whole report.  In files its name is "alpha", and fingerprints are of that: what is
-        deployed stays valid.
+        Privacy parameter of a whole report; in files its name is "alpha".
     outside : {"clip", "zero", "refuse"}
         What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep epsilon
         and hide that it was outside.  Either way a record that cannot be used (missing value, text, undeclared label)
@@ -254,7 +236,7 @@ class LatticeConfig(Asked):
     >>> from epsworth.learner import LatticeConfig
     >>> config = LatticeConfig(box=[(0, 100), (0, 1)], m=8, classes=(0, 1), epsilon=1)
     >>> config.mechanism, config.report_size
-    ('hadamard', 13)
+    ('hadamard', 14)
     """
 
     FORMAT: ClassVar[str] = "epsworth-cells"  # which files leave out
@@ -289,14 +271,8 @@ class LatticeConfig(Asked):
         check_choice("outside", self.outside, get_args(Outside))
         check_choice("rows", self.rows, get_args(Rows))
         if self.mechanism == "auto":
-            fix(self, "mechanism", self._chosen())
+            fix(self, "mechanism", choose(self.budget, self.m, len(self.box), len(self.classes), self.rows))
         _check_mechanism(self)
-
-    def _chosen(self) -> str:
-        d = len(self.box)
-        if self.rows == "hash":
-            return "cosine" if d > MOST_GRID_AXES else "hadamard"
-        return choose(self.budget, self.m, d, len(self.classes))
 
     @property
     def named(self) -> bool:
@@ -316,21 +292,9 @@ class LatticeConfig(Asked):
     def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
         """Return what a batch of such reports keeps behind an anonymising shuffler: see `epsworth.shuffled`.
 
-        Parameters
-        ----------
-        users : int
-            Reports that arrived, one of everybody.
-        delta : float
-            Central, well below 1 / users.
-        fakes : int
-            How many of them may be fakes, or of people who tell what they sent.
-        smallest_row : int, optional
-            With ``rows="hash"``: how many reports the smallest row has, since ids tell rows.
-
-        Raises
-        ------
-        ValueError
-            With ``outside="refuse"``, where records decide who reports; and as `epsworth.shuffled` does.
+        Of the ``users`` reports that arrived, one of everybody, ``fakes`` may be fakes, or of people who tell what they
+        sent; ``delta`` lies well below 1 / users.  With ``rows="hash"`` ids tell rows, and ``smallest_row`` is how many
+        reports the smallest one has.  With ``outside="refuse"``, where records decide who reports, it refuses.
 
         Examples
         --------
@@ -359,13 +323,9 @@ class LatticeConfig(Asked):
         return low, high
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
-        """Return the users of a client's reports, each of whom has to state something: `admitted`, if none is nowhere.
+        """Return the users of reports; refuse, naming rows and never values, what a client reports as nowhere.
 
-        Raises
-        ------
-        ValueError
-            For what a client reports as nowhere: a value that is missing or no number, a label that is not declared.
-            With ``outside="refuse"`` for a point outside the box, too.  Messages name rows, never values.
+        With ``outside="refuse"`` that is a point outside the box, too.
         """
         unit, outside = self.points(X)
         if self.outside == "refuse" and outside.any():

@@ -150,10 +150,7 @@ class Ternary(Symbols):
         return Weights(min(int(bound * wrong), WORD // 2 + wrong), wrong, 2 * wrong)
 
     def ratio(self) -> Fraction:
-        """Return the largest ratio of two probabilities of one report, exactly.
-
-        Two users differ in one cell (opposite signs) or in two (one gains a sign, the other loses it).
-        """
+        """Return the largest ratio of two probabilities of a report: users differ in a cell's sign, or in two cells."""
         right, wrong, noise = self.weights
         own = [right, WORD - right - wrong, wrong]
         none = [noise, WORD - 2 * noise, noise]
@@ -320,13 +317,10 @@ class Krr(Symbols):
 class Oue(Symbols):
     """One bit per pair: the user's own is fair, every other one is set with probability q = 1 / (1 + e^epsilon).
 
-    The server counts, per cell and two classes a and b, reports with a's bit set and b's not.  They are what tells a
-    from b: users of a set bit a alone with probability (1 - q) / 2 and b alone with q / 2, users of b the other way
-    round, all others either with q (1 - q).  So a alone is the more probable exactly where a has more users, by
-    (1/2 - q) times the difference of the masses, and *given* how many reports set one of the two alone, those of a are
-    binomial (McNemar 1947): an exact test.  Reports with both bits or neither are as probable whichever of the classes
-    a user of the cell has, and tell nothing.  The bits of one report are dependent only through its user's own pair,
-    and reports are independent: nothing is approximated.
+    The server counts, per cell and classes a and b, reports with a's bit and not b's.  Users of a set bit a alone with
+    probability (1 - q) / 2 and b alone with q / 2, users of b the other way round, all others either with q (1 - q): so
+    *given* how many reports set one of the two alone, those of a are binomial, and above one half exactly where a has
+    more users (McNemar 1947).  Reports with both bits or neither tell nothing.
     """
 
     name = "oue"

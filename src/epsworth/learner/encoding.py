@@ -44,8 +44,8 @@ def number_of(entry: Any) -> float:
 class Values:
     """Declared values, or labels: which of them an entry is.
 
-    A text is the declared text that it equals, letter by letter, or the declared number that it writes.  A number is
-    the one that it equals, or that a declared text writes, unless two of them write the same one.
+    A text is the declared one that it equals, or the declared number that it writes; a number the one that it equals,
+    or that a declared text writes, unless two of them write the same one.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -269,10 +269,7 @@ def nearest(unit: Floats, m: int) -> Ints:
 
 
 def parity_centres(k: Ints, parity: Ints) -> Ints:
-    """Return, per axis, the lattice point of a parity whose half-open cell [j - 1, j + 1) h holds floor value k.
-
-    It is m + 1, outside the lattice, for some points on the upper end: they have no cell of that parity.
-    """
+    """Return, per axis, the lattice point of a parity whose cell [j - 1, j + 1) h holds floor value k; m + 1: none."""
     return k + ((k + parity) & 1)
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 from epsworth.arrays import Floats
 from epsworth.headers import shown_names
 from epsworth.learner.aggregation import simulate
-from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder
+from epsworth.learner.certificates import Adjust, Certificates, Certifying, Fakes, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
 from epsworth.learner.encoding import array_of
 from epsworth.learner.model import Classifier, Smoothing
@@ -31,7 +31,7 @@ from epsworth.mechanisms.rational import Exact
 from epsworth.refusals import alone
 
 
-class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LDPClassifier(ClassifierMixin, BaseEstimator, Certifying):  # type: ignore[misc]  # scikit-learn has no types
     """Learn as a server would from one epsilon-LDP report per row.
 
     ``fit`` sees the raw rows and simulates their reports: it answers "what would it be worth", and is itself no
@@ -45,19 +45,15 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Public ranges; or the columns of a table of any kind, which is then learnt by `TableLearner`.
     mechanism : str
         A name in `MECHANISMS`, or "auto": cells of up to four features, a table of more.
-    m : int, optional
-        Cells per axis (for "cosine": the degree); by default the rule of `grid_size`.
-    smoothing : {"sure", None}
-    classes : sequence, optional
-        The public labels; by default those of ``y``.
-    outside : {"clip", "zero", "refuse"}
+    m, smoothing, classes, outside
+        As for `LatticeConfig` and `Classifier`; by default cells by the rule, and the labels of ``y``.
     random_state : int, Generator, RandomState or None
         Randomness of the simulation.
 
     Attributes
     ----------
-    classifier_ : Classifier
-    config_ : LatticeConfig
+    classifier_, config_
+        The `Classifier` or `TableClassifier`, and its configuration.
     classes_, n_features_in_, feature_names_in_
 
     Examples
@@ -178,22 +174,10 @@ class LDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         holder: Holder | None = None,
     ) -> Certificates:  # fmt: skip
         """Certify the label of each row's cell; see `Classifier.certificate`."""
-        points = self._points(X)
-        return self._of_cells.certificate(points, confidence=confidence, adjust=adjust, holder=holder, fakes=fakes)
-
-    def abstain(
-        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
-    ) -> np.ma.MaskedArray[Any, Any]:
-        """Return the certified labels, masked where there is none."""
-        points = self._points(X)
-        return self._of_cells.abstain(points, confidence=confidence, adjust=adjust, fakes=fakes)
-
-    @property
-    def _of_cells(self) -> Classifier:
-        """The classifier where it has cells, of which labels are certified."""
-        if isinstance(self.classifier_, TableClassifier):
+        points, found = self._points(X), self.classifier_
+        if isinstance(found, TableClassifier):
             raise ValueError(NO_CERTIFICATE)
-        return self.classifier_
+        return found.certificate(points, confidence=confidence, adjust=adjust, holder=holder, fakes=fakes)
 
     def _points(self, X: ArrayLike) -> Any:
         check_is_fitted(self)

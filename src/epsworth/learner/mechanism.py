@@ -136,10 +136,7 @@ class Rowed(Tallied):
 
     @abstractmethod
     def draw_at(self, users: Any, row: Ints, source: WordSource) -> Ints:
-        """Return one message per user about the row that is given, with all other draws as in `draw`.
-
-        Given the row, which no record decides, the law of the bit is that of `draw`: so it keeps the same epsilon.
-        """
+        """Return one message per user about the row that is given, whatever the record: bits have the law of `draw`."""
 
     def row_counts(self, tally: Tally) -> Ints:
         """Return how many reports name each row ``(rows,)``."""
@@ -200,15 +197,12 @@ class Question(Rowed):
         return np.concatenate([self.draw_at(part, row, source) for part, row in zip(parts, rows, strict=True)])
 
     def draw_at(self, users: Any, row: Ints, source: WordSource) -> Ints:
-        """Return the messages of users whose rows are given, whatever the record: the bit's law is that of `draw`."""
+        """Return the messages of users whose rows are given, whatever the record."""
         weight = self.bit_weights(self.values(users, row))
         return np.asarray(2 * row + (source.words(row.size) < weight), dtype=np.int64)
 
     def bit_weights(self, values: Floats) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-        """Return the weight, of 2^64, of the bit +1: within [f, 2^64 - f] whatever the rounding.
-
-        f or 2^64 - f exactly for signs, one half for 0.
-        """
+        """Return the weight, of 2^64, of the bit +1: within [f, 2^64 - f] whatever the rounding; a half for 0."""
         flip, span = self.flip, WORD - 2 * self.flip
         share = np.floor((1 + values) * 2.0 ** (HALF - 1)).clip(0, 2.0**HALF).astype(np.uint64)
         between = np.uint64(flip) + share * np.uint64(span >> HALF)
@@ -216,10 +210,7 @@ class Question(Rowed):
         return np.where(values == 0, np.uint64(WORD // 2), found)
 
     def simulate(self, users: Any, rng: np.random.Generator, total: int | None = None) -> Tally:
-        """Return the tally of one report per user, or of ``total`` users drawn from these with replacement.
-
-        Then the number of users per row is multinomial, and the bits of a row have one mean.
-        """
+        """Return the tally of one report per user, or of ``total`` users drawn from these with replacement."""
         if total is not None:
             asked = rng.multinomial(total, self.shares)
             plus = rng.binomial(asked, (1 + self.contrast * self.means(users).clip(-1, 1)) / 2)
@@ -286,10 +277,7 @@ class Mechanism(Tallied):
 
     @property
     def mean_variance(self) -> float:
-        """Variance of an estimate, times users, on average over cells whoever holds them (squared means left out).
-
-        No budget brings it to zero: users are a sample.
-        """
+        """Variance of an estimate, times users, on average over cells whoever holds them (squared means left out)."""
         return self.variance + self.presence / (self.cells * self.outputs)
 
     @abstractmethod
@@ -312,8 +300,7 @@ class Mechanism(Tallied):
     def duels(self, tally: Tally) -> Ints | None:
         """Return ``wins (cells, classes, classes)``: votes of a against b; None where there is no such count.
 
-        Given the number of votes of a pair, those for a are binomial, with probability above one half exactly
-        where a has more mass in the cell than b.
+        Given a pair's votes, those for a are binomial, above one half exactly where a has more mass in the cell than b.
         """
         return None
 
@@ -335,9 +322,8 @@ class Mechanism(Tallied):
     def power(self, users: int, margin: float, mass: float, level: float, fakes: int = 0) -> float:
         """Bound from below the probability that a cell's right label gets a p-value of at most ``level``.
 
-        Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``.  Users
-        of the cell beyond the margin are as many of either class: fair votes, which drown the others.  Where so few
-        vote that more of them are needed to reach the level at all, they help: both ends are looked at.
+        Two classes; the cell's signed mean is ``margin`` or more in size, its share of users at most ``mass``: the
+        others in it are fair votes, which drown those, or help where few vote at all: both ends are looked at.
         """
         shares = {self.voters(margin), self.voters(mass)}
         ballots = [Ballot(share / self.groups, self.signal / self.groups) for share in shares]

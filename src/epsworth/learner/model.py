@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.files import reading, replacing
 from epsworth.learner.aggregation import Aggregator, begins_with
-from epsworth.learner.certificates import Adjust, Certificates, Fakes, Holder, certify
+from epsworth.learner.certificates import Adjust, Certificates, Certifying, Fakes, Holder, certify
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.encoding import cells, class_array, flat, nearest
 from epsworth.learner.fakes import why_odd
@@ -101,26 +101,22 @@ class Surface(NamedTuple):
     width: float | None
 
 
-class Classifier:
+class Classifier(Certifying):
     """What was learnt: a deterministic function from points to labels.
 
     It has ``predict``, so `epsworth.stability` and `epsworth.as_classifier` accept it.
 
     Attributes
     ----------
-    classes_ : ndarray
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only where the configuration names the features.
+    classes_, n_features_in_, feature_names_in_
+        As of scikit-learn; names only where the configuration has them.
     width_ : float or None
         Width of the smoothing, as a share of the box; None where cells are read as they are.
 
     Parameters
     ----------
-    aggregate : Aggregator
-        The sums.
-    smoothing : {"sure", None}
-        How cells near one another are averaged; None reads them as they are.
+    aggregate, smoothing
+        As for `from_aggregate`, which checks the sums.
 
     Examples
     --------
@@ -142,18 +138,13 @@ class Classifier:
 
     @classmethod
     def from_aggregate(cls, aggregate: Aggregator, smoothing: Smoothing = "sure") -> Classifier:
-        """Fit: read the labels off the sums.
+        """Fit: read the labels off the sums, once; adding to them later does not change the classifier.
+
+        ``smoothing`` is a Gaussian whose width has the least unbiased risk estimate (for "cosine": degree), or none.
 
         Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
         that are all honest; of those it warns with probability at most one in a million.  Nothing is certified of them
         but with more fakes declared: see `certificate`.
-
-        Parameters
-        ----------
-        aggregate : Aggregator
-            It is read once; adding to it later does not change the classifier.
-        smoothing : {"sure", None}
-            A Gaussian whose width has the least unbiased risk estimate (for "cosine": the degree), or none.
         """
         if smoothing not in ("sure", None):
             raise ValueError(f"smoothing must be 'sure' or None, got {smoothing!r}")
@@ -274,7 +265,7 @@ class Classifier:
         Claim: the probability, over the users and their reports, that a cell whose average of eta - 1/2 has the other
         sign gets a p-value of at most ``1 - confidence`` is at most that; with ``adjust="bonferroni"`` this holds for
         all cells together.  What is certified is the sign of the *cell's average*, not of eta at the point; see
-        ``holder``.
+        ``holder``.  Labels are those of the cells, outside the box of the nearest one, and may differ from predictions.
 
         All of it holds if no more than ``fakes`` of these reports are fakes, of clients or added to theirs, and
         whatever they say, even if whoever makes them sees all other reports.
@@ -282,9 +273,8 @@ class Classifier:
         Not claimed: anything once more reports are fakes than declared.  Nobody can tell a fake from an honest report,
         and a share f of them shifts an estimate by up to f times what one report weighs (1 / tanh(epsilon / 2) for
         one-bit reports), in every cell at once: 1 % of the reports can turn every label, and with ``fakes=0`` the
-        wrong ones are certified.  Only fakes that name one row of "hadamard" or "parity" more often than honest clients
-        would are seen: where there must be more of them than declared, nothing is certified, and ``reason`` says why.
-        Without them that happens with probability at most one in a million.
+        wrong ones are certified.  Only fakes that name one row more often than honest clients would are seen: where
+        there must be more of them than declared, nothing is certified, and ``reason`` says why.
 
         Parameters
         ----------
@@ -303,12 +293,6 @@ class Classifier:
         holder : Holder, optional
             Declared smoothness of eta: then ``point`` tells where the sign at the point itself is certified.
 
-        Returns
-        -------
-        Certificates
-            Its labels are those of the cells, outside the box of the nearest one; they may differ from smoothed
-            predictions.
-
         Examples
         --------
         >>> import numpy as np
@@ -322,13 +306,6 @@ class Classifier:
         unit, outside = self.config.points(X)
         best = _best(self.estimates)
         return certify(self.aggregate, self._cell(unit), outside, best, confidence, adjust, holder, fakes)
-
-    def abstain(
-        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
-    ) -> np.ma.MaskedArray[Any, Any]:
-        """Return the certified labels, masked where none is certified with this confidence and so many fakes."""
-        found = self.certificate(X, confidence=confidence, adjust=adjust, fakes=fakes)
-        return np.ma.masked_array(found.label, mask=~found.certified)
 
 
 def _best(scores: Floats) -> NDArray[np.int64]:

@@ -10,21 +10,24 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.files import check_distinct, check_name, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
-from epsworth.learner.assignment import refuse_files
+from epsworth.learner.assignment import Seed, refuse_files, roll_of, seed_bytes
 from epsworth.learner.client import drawn_reports
-from epsworth.learner.config import Asked
+from epsworth.learner.coins import Ints
+from epsworth.learner.config import Asked, Configuration
 from epsworth.learner.tables.rounds import Step
 from epsworth.mechanisms.words import SystemWords, WordSource
+from epsworth.numerals import short
 from epsworth.parallel import in_order
 from epsworth.policy.files.file_tables import PartWords
 from epsworth.policy.files.outputs import execute_run
@@ -35,25 +38,14 @@ PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
 TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
-VERSION = 1  # of the way from words to reports
+VERSION = 2  # of the way from words to reports
 
 
 def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
-    """Write one report per row, fit for release; return how many.
+    """Write one report per row, fit for release, to a ``.ldp`` or ``.jsonl`` file; return how many.
 
-    Parameters
-    ----------
-    config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on.
-    X, y : array_like
-        Points ``(n, d)`` in natural units, and labels.
-    path : path
-        ``.ldp`` or ``.jsonl``.
-
-    Raises
-    ------
-    ValueError
-        For another ending and points of another shape; nothing is written then.
+    ``config``, ``X`` and ``y`` are as for `Client.reports`.  Another ending of ``path`` and points of another shape are
+    refused before anything is written.
 
     Examples
     --------
@@ -62,11 +54,8 @@ def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -
     >>> from epsworth.learner import LatticeConfig, write_reports
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "reports.ldp")
-    ...     count = write_reports(config, [[0.2], [0.9]], [0, 1], path)
-    ...     size = path.stat().st_size
-    >>> count, size == count * config.report_size
-    (2, True)
+    ...     write_reports(config, [[0.2], [0.9]], [0, 1], Path(folder, "reports.ldp"))
+    2
     """
     refuse_files(config)
     destination = check_writable(path)
@@ -77,15 +66,27 @@ def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -
     return int(users.label.size)
 
 
-def draw(config: Asked, users: Any, path: Path, words: Callable[[int], WordSource], *, as_lines: bool) -> None:
+class Assigned(NamedTuple):
+    """The ids of users, in order, and the rows that their reports are about."""
+
+    ids: list[str]
+    rows: Ints
+
+
+def draw(
+    config: Asked, users: Any, path: Path, words: Callable[[int], WordSource], *, as_lines: bool,
+    assigned: Assigned | None = None,
+) -> None:  # fmt: skip
     """Write one report per checked user; part k, of `ROWS` users, is drawn with ``words(k)``."""
     with path.open("wb") as sink:
         for index, start in enumerate(range(0, users.label.size, ROWS)):
-            reports = drawn_reports(config, users.part(slice(start, start + ROWS)), words(index))
-            sink.write(_lines(reports, config.report_size) if as_lines else reports)
+            run = slice(start, start + ROWS)
+            ids, rows = (None, None) if assigned is None else (assigned.ids[run], assigned.rows[run])
+            reports = drawn_reports(config, users.part(run), words(index), rows)
+            sink.write(_lines(reports, config.report_size, ids) if as_lines else reports)
 
 
-def columns(config: Asked, table: Any) -> Any:
+def columns(config: Configuration, table: Any) -> Any:
     """Return the configuration's features of a data frame."""
     for name in config.names:
         column(table, name)
@@ -115,9 +116,8 @@ def aggregate_files(
     Parameters
     ----------
     config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on.
     sources : paths
-        ``.ldp`` and ``.jsonl`` files of reports, or files that `Aggregator.save` wrote.
+        ``.ldp`` and ``.jsonl`` files of reports, or states of `Aggregator.save`, as machines that share no files do.
     shuffled : bool
         The files of reports are batches of a trusted shuffler (`shuffle_files`): with ``rows="hash"``, and only then,
         it must be told that rows and ids were checked, since the files hold none.
@@ -141,16 +141,10 @@ def aggregate_files(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = [Path(folder, "monday.ldp"), Path(folder, "tuesday.ldp")]
     ...     sent = [write_reports(config, [[0.2], [0.9]], [0, 1], path) for path in paths]
-    ...     aggregate = aggregate_files(config, paths)
-    >>> sent, aggregate.users
-    ([2, 2], 4)
-
-    Notes
-    -----
-    Machines that share no files save a state each, and one merges the states.
+    ...     aggregate_files(config, paths).users
+    4
     """
-    paths = [Path(source) for source in sources]
-    check_sources(paths)
+    paths = checked_sources(sources)
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
     for number, found in enumerate(in_order(partial(_aggregate, config, shuffled), parts, n_jobs=n_jobs), 1):
@@ -159,8 +153,11 @@ def aggregate_files(
     return total
 
 
-def check_sources(paths: Sequence[Path], destination: Path | None = None) -> None:
-    """Refuse a file that is named twice, or that is to be written, too."""
+def checked_sources(sources: Sequence[str | Path], destination: Path | None = None) -> list[Path]:
+    """Return the files named; refuse one that is named twice, or that is to be written, too."""
+    if isinstance(sources, (str, bytes, os.PathLike)):
+        raise ValueError(f"sources must be a list of files, got {short(str(sources))}; put a single one in a list")
+    paths = [Path(source) for source in sources]
     for number, path in enumerate(paths):
         if destination is not None:
             check_distinct(source=path, destination=destination)
@@ -169,6 +166,7 @@ def check_sources(paths: Sequence[Path], destination: Path | None = None) -> Non
                 check_distinct(one=path, other=other)
             except ValueError:
                 raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
+    return paths
 
 
 def _parts(config: Asked, path: Path) -> Iterator[Part]:
@@ -237,9 +235,13 @@ def _packed_of_lines(stream: BinaryIO) -> Iterator[bytes | list[bytes]]:
             raise ValueError('a line is not {"report": "..."}; it was damaged: drop it') from None
 
 
-def _lines(reports: bytes, size: int) -> bytes:
+def _lines(reports: bytes, size: int, ids: Sequence[str] | None) -> bytes:
     encoded = (base64.b64encode(reports[i : i + size]).decode() for i in range(0, len(reports), size))
-    return "".join(f'{{"report": "{text}"}}\n' for text in encoded).encode()
+    if ids is None:
+        return "".join(f'{{"report": "{text}"}}\n' for text in encoded).encode()
+    return "".join(
+        json.dumps({"id": one, "report": text}) + "\n" for one, text in zip(ids, encoded, strict=True)
+    ).encode()
 
 
 def write_table(table: Any, path: Path) -> None:
@@ -279,8 +281,9 @@ def report_file(
     ledger: str | Path | None = None,
     again: bool = False,
     sep: str = ",",
+    seed: Seed | None = None,
 ) -> int:
-    """Report a table's rows to a file; refuse records that left before under this configuration, unless told.
+    """Report a table's rows to a file, and return how many; refuse records that left before, unless told.
 
     Claim: nobody is charged more than ``cap`` over all runs of the ledger; k reports of one user tell k epsilon about
     them.  A run that was stopped goes on where the same is asked again, draws the same reports, and is charged once.
@@ -288,11 +291,8 @@ def report_file(
     Parameters
     ----------
     config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on.
-    source : path
-        The table.
-    destination : path
-        ``.ldp`` or ``.jsonl``.
+    source, destination : paths
+        The table, and the reports: ``.ldp`` or ``.jsonl``.
     target : str
         Column of labels.
     person : str, optional
@@ -308,11 +308,9 @@ def report_file(
         Allow records to leave a second time: epsilons add.
     sep : str
         What separates the fields of CSV: a comma, semicolon, tab or bar.
-
-    Returns
-    -------
-    int
-        How many were reported.
+    seed : str or bytes, optional
+        With ``rows="hash"``, and only then: the public seed.  The ids are those of ``person``, who has one row, and the
+        file is JSON lines of id and report, for a shuffler; of a round only those report who answer it.
 
     Raises
     ------
@@ -333,7 +331,7 @@ def report_file(
     2
     """
     terms = RunTerms(person, cap, None, max_rows_per_person, again)
-    return reported(config, source, destination, target, terms, ledger, sep).rows
+    return reported(config, source, destination, target, terms, ledger, sep, seed).rows
 
 
 class Reported(NamedTuple):
@@ -344,12 +342,13 @@ class Reported(NamedTuple):
 
 
 def reported(
-    config: Asked, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None, sep: str
-) -> Reported:
+    config: Asked, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None, sep: str,
+    seed: Seed | None,
+) -> Reported:  # fmt: skip
     """Do what `report_file` says."""
     from epsworth.tables import read_texts
 
-    refuse_files(config)
+    _check_assigned(config, destination, terms.person, seed)
     store = Ledger(ledger)
     path, as_lines = check_name("output", check_writable(destination).resolve()), is_lines(destination)
     check_distinct(table=source, reports=path, **store.files)
@@ -358,16 +357,25 @@ def reported(
     table = read_texts(source, sep=sep)  # no record decides how another one is read
     if _digest(source, store) != digest:
         raise ValueError(f"the table {source} changed while it was read; nothing was written: start anew")
-    counts, person, most = terms.counts, terms.person, terms.most
+    counts, person, most, roll = terms.counts, terms.person, terms.most, None
     if person is not None and counts is not None:
-        counts.add(store.hashes(column(table, person).to_list()))
+        hashes = store.hashes(column(table, person).to_list())
+        if seed is not None:
+            own = list(map(str, column(table, person).to_list()))
+            roll = roll_of(config, dict.fromkeys(own), seed)
+            here = np.array([one in roll for one in own])
+            table, hashes = table.filter(here.tolist()), hashes[here]
+        counts.add(hashes)
         table = table if (kept := counts.kept()) is None else table.filter(kept.tolist())
+    assigned = None if person is None or roll is None else _assigned(column(table, person).to_list(), roll)
     users = config.admitted(columns(config, table), column(table, target))
     content = {"version": VERSION, "config": config.fingerprint(), "target": target, "lines": as_lines, "part": ROWS}
     if sep != ",":
         content["sep"] = sep
     if person is not None and most is not None:
         content["first rows"] = [person, most]
+    if seed is not None:
+        content["by hash"] = [person, hashlib.sha256(seed_bytes(seed)).hexdigest()]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
     request = _request(config, rows, terms)
@@ -376,10 +384,38 @@ def reported(
     def write(temporary: Path) -> None:
         assert run.key is not None  # only of a run that is done
         words = PartWords(run.key, identity.policy)
-        draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines)
+        draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines, assigned=assigned)
 
     execute_run(store, run, request, path, write)
     return Reported(rows, run)
+
+
+def _check_assigned(config: Asked, destination: Path, person: str | None, seed: Seed | None) -> None:
+    """Refuse a run whose rows follow from ids and a seed if one of them is missing, and others that name a seed."""
+    if config.rows != "hash":
+        if seed is not None:
+            raise ValueError("seed belongs to rows='hash'; this configuration's clients draw their rows: leave it out")
+        return
+    if person is None or seed is None:
+        what = "the column of ids (--id)" if person is None else "the public seed (--seed)"
+        raise ValueError(f"{what} is missing: with rows='hash' an id and the seed say which row is reported; name both")
+    if not is_lines(destination):
+        raise ValueError(
+            f"{destination} holds no ids, which rows='hash' needs beside reports; name a .jsonl file, for learn shuffle"
+        )
+
+
+def _assigned(ids: Sequence[Any], roll: Mapping[str, int | None]) -> Assigned:
+    """Return who reports about which row; everybody has one report."""
+    own = list(map(str, ids))
+    if not own:
+        raise ValueError("none of these people answers this round; report those of assigned_rounds(config, ids, seed)")
+    if len(set(own)) < len(own):
+        raise ValueError(
+            "an id has several rows, but with rows='hash' one report; keep the first with max_rows_per_person = 1 "
+            "(--max-rows-per-person 1)"
+        )
+    return Assigned(own, np.array([roll[one] for one in own], dtype=np.int64))
 
 
 def _request(config: Asked, rows: int, terms: RunTerms) -> ChargeRequest:

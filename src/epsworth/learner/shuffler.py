@@ -15,7 +15,7 @@ from epsworth.learner.aggregation import BATCH, Aggregator
 from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
 from epsworth.learner.config import Asked
 from epsworth.learner.mechanism import Rowed
-from epsworth.learner.report_files import PACKED, check_sources, is_lines, report_blocks
+from epsworth.learner.report_files import PACKED, checked_sources, is_lines, report_blocks
 from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
@@ -28,9 +28,7 @@ class Batch(NamedTuple):
 
     Attributes
     ----------
-    reports : int
-        Those that passed every check.
-    forwarded : bool
+    reports, forwarded
     smallest_row : int, optional
         With ``rows="hash"``: how many of them are about the row that has the fewest.  Only these hide each other.
     refused : dict, optional
@@ -68,58 +66,35 @@ def shuffle_files(
     Parameters
     ----------
     config : LatticeConfig, Round or ScoreAudit
-        What clients and server agree on.
     sources : paths
-        ``.ldp`` and ``.jsonl`` files of reports; with ``registered`` JSON lines ``{"id": "..", "report": ".."}``, the
-        report in base 64.
+        ``.ldp`` and ``.jsonl`` files of reports, held in memory; with ``registered`` JSON lines ``{"id": "..",
+        "report": ".."}``, the report in base 64.
     destination : path
         ``.ldp``: reports end to end.
     at_least : int
-        The number that was planned with; a smaller batch is held back, as its promise would be weaker.  With
-        ``rows="hash"`` it is of the reports of the smallest row, since whoever knows an id knows its row.
+        The number that was planned with: a smaller batch is held back, and a Batch with ``forwarded`` false returned.
+        With ``rows="hash"`` it is of the reports of the smallest row, since whoever knows an id knows its row.
     registered : sequence of str, optional
-        The ids of this batch's users, which ``rows="hash"`` needs.  Reports of others, the second one of an id, those
-        about another row and damaged lines are dropped and counted: no sender can stop a batch.
-    seed : str or bytes, optional
-        With ``rows="hash"``: the public seed.
-
-    Returns
-    -------
-    Batch
-        With ``forwarded`` false where nothing was written.
+        The ids of this batch's users, which ``rows="hash"`` needs, with the public ``seed``.  Reports of others, the
+        second one of an id, those about another row and damaged lines are dropped and counted: no sender can stop a
+        batch.  Somebody who is registered for two batches reports twice.
 
     Raises
     ------
     ValueError
-        For states of aggregators, a file that is named twice, and another ending; without ids also for damaged or
-        foreign reports.
-
-    Notes
-    -----
-    Reports are held in memory: their bytes, and sixteen more of each; with ids these, too.  Somebody who is registered
-    for two batches reports twice.
+        For states, a file that is named twice, another ending; without ids also for damaged or foreign reports.
 
     Examples
     --------
-    >>> import base64, json, tempfile
+    >>> import tempfile
     >>> from pathlib import Path
-    >>> from epsworth.learner import Client, LatticeConfig, assigned_rows, shuffle_files, write_reports
+    >>> from epsworth.learner import LatticeConfig, shuffle_files, write_reports
     >>> config = LatticeConfig(box=(0, 1), m=8, epsilon=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     arrived, batch = Path(folder, "arrived.ldp"), Path(folder, "batch.ldp")
     ...     sent = write_reports(config, [[0.2], [0.9]], [0, 1], arrived)
-    ...     found = [shuffle_files(config, [arrived], batch, at_least=n)[:2] for n in (2, 3)]
-    >>> found
+    ...     [shuffle_files(config, [arrived], batch, at_least=n)[:2] for n in (2, 3)]
     [(2, True), (2, False)]
-    >>> config, ids = LatticeConfig(box=(0, 1), m=2, epsilon=1, rows="hash"), [f"user {n}" for n in range(20)]
-    >>> rows = assigned_rows(config, ids, "a public seed")
-    >>> lines = [json.dumps({"id": one, "report": base64.b64encode(Client(config).report([0.2], 1, row=row)).decode()})
-    ...          for one, row in zip(ids, rows)]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     arrived, batch = Path(folder, "arrived.jsonl"), Path(folder, "batch.ldp")
-    ...     size = arrived.write_text("\n".join(lines + lines[:3]))
-    ...     shuffle_files(config, [arrived], batch, at_least=5, registered=ids, seed="a public seed")
-    Batch(reports=20, forwarded=True, smallest_row=10, refused={'second of an id': 3})
     """
     least = whole("at_least", at_least, least=2)
     roll = None
@@ -132,8 +107,7 @@ def shuffle_files(
     target = check_writable(destination)
     if target.suffix != PACKED:
         raise ValueError(f"{target} has an unknown ending; a batch is written as {PACKED}, reports end to end")
-    paths = [Path(source) for source in sources]
-    check_sources(paths, target)
+    paths = checked_sources(sources, target)
     if roll is None:
         reports = _in_order(config, b"".join(_checked(config, paths)))
         found = Batch(len(reports), len(reports) >= least)

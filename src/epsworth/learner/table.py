@@ -26,11 +26,13 @@ MOST_BY_RULE = 300_000  # cells in all
 HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
 
 
-def choose(epsilon: Fraction, m: int, d: int, classes: int) -> str:
+def choose(epsilon: Fraction, m: int, d: int, classes: int, rows: str = "drawn") -> str:
     """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users."""
     if d > MOST_GRID_AXES:
         return "cosine"
     one_bit = Hadamard(epsilon, m, d, classes)
+    if rows == "hash":  # which takes reports that name a row
+        return one_bit.name
     found: list[tuple[float, Mechanism]] = []
     for name in CANDIDATES:
         mechanism = MECHANISMS[name](epsilon, m, d, classes)
@@ -45,11 +47,11 @@ def choose(epsilon: Fraction, m: int, d: int, classes: int) -> str:
 
 
 def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) -> int:
-    """Return the cells per axis that suit so many users.
+    """Return the cells per axis that suit so many users; for the cosine basis a degree.
 
-    On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded, which puts a typical
-    estimate at one standard deviation; smoothing does the rest.  On the published lattice 1 / h with
-    h = (n epsilon^2)^(-1 / (2 + 2d)), n half of the users.  For the cosine basis a degree.
+    On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded: a typical
+    estimate at one standard deviation.  On the published lattice 1 / h, h = (n epsilon^2)^(-1 / (2 + 2d)), n half of
+    the users.
     """
     kind = MECHANISMS[name]
     if kind.overlapping:
@@ -66,7 +68,7 @@ def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) ->
     return SMALLEST
 
 
-def suited(name: str, epsilon: Exact, d: int, classes: int, users: int) -> tuple[str, int]:
+def suited(name: str, epsilon: Exact, d: int, classes: int, users: int, rows: str = "drawn") -> tuple[str, int]:
     """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report."""
     budget = checked_epsilon(epsilon)
     if d < 1 or classes < 2:
@@ -74,7 +76,7 @@ def suited(name: str, epsilon: Exact, d: int, classes: int, users: int) -> tuple
     users = checked_users(users, "it is how many reports to expect")
     if name == "auto":
         first = "cosine" if d > MOST_GRID_AXES else "hadamard"
-        name = choose(budget, grid_size(first, budget, d, classes, users), d, classes)
+        name = choose(budget, grid_size(first, budget, d, classes, users), d, classes, rows)
     if name not in MECHANISMS:
         raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
     return name, grid_size(name, budget, d, classes, users)

@@ -1,8 +1,14 @@
-"""Reports as bytes: fingerprint, message in its wire format, check; and how bytes that no client sends are refused."""
+"""Reports as bytes, and how bytes that no client sends are refused.
+
+A report is the version of the format, a byte; the first 8 bytes of the configuration's fingerprint; the message in its
+wire format; and zlib's CRC-32 of all that, 4 bytes, the lowest first.  CRC-32 sees every change within 32 successive
+bits, every two changed bits, and every swap of two different bytes.
+"""
 
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -10,16 +16,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Bools, Floats
+from epsworth.arrays import Bools
 from epsworth.learner.coins import Ints
 
 if TYPE_CHECKING:
     from epsworth.learner.config import Asked
 
 Bytes = NDArray[np.uint8]
-PREFIX = 8  # bytes of the fingerprint that every report carries
-PRIME = 4294967291  # the largest below 2^32
-EXACT = 8192  # so many products of a byte and a number below the prime add up to less than 2^53: exact in floats
+VERSION = 2  # of the format of reports; another number for whatever is changed in it
+HEAD, CHECK = 9, 4  # bytes before a message, of version and fingerprint, and behind it
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,12 @@ def refuse_if(bad: Bools) -> None:
 
 
 def pack(config: Asked, messages: Bytes) -> bytes:
-    """Put the fingerprint before each message and a check behind it."""
+    """Put version and fingerprint before each message and a check behind it."""
     n = len(messages)
     found = np.empty((n, config.report_size), dtype=np.uint8)
-    found[:, :PREFIX] = _prefix(config.fingerprint())
-    found[:, PREFIX:-4] = messages
-    found[:, -4:] = check(found[:, :-4]).astype("<u4").view(np.uint8).reshape(n, 4)
+    found[:, :HEAD] = _head(config.fingerprint())
+    found[:, HEAD:-CHECK] = messages
+    found[:, -CHECK:] = check(found[:, :-CHECK]).view(np.uint8).reshape(n, CHECK)
     return found.tobytes()
 
 
@@ -149,38 +154,32 @@ def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
     size, fingerprint = config.report_size, config.fingerprint()
     if len(data) == 0 or len(data) % size:
         raise ValueError(
-            f"got {len(data)} bytes, but a report of this configuration has {size}; one was cut or is foreign"
+            f"got {len(data)} bytes, but a report of this configuration has {size} in version {VERSION} of the format; "
+            "one was cut or is foreign"
         )
     found = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
-    foreign = np.ascontiguousarray(found[:, :PREFIX]).view("<u8").ravel() != _prefix(fingerprint).view("<u8")
-    if foreign.any():
+    if (other := found[:, 0] != VERSION).any():
         raise ValueError(
-            f"report {int(np.argmax(foreign))}: its fingerprint is not {fingerprint[: 2 * PREFIX]}: it was "
+            f"report {int(np.argmax(other))}: it is not in version {VERSION} of the format: it was made by another "
+            "version of epsworth, or damaged; drop it"
+        )
+    if (foreign := (found[:, 1:HEAD] != _head(fingerprint)[1:]).any(axis=1)).any():
+        raise ValueError(
+            f"report {int(np.argmax(foreign))}: its fingerprint is not {fingerprint[:16]}: it was "
             "made for another configuration, or damaged; aggregate it apart"
         )
-    damaged = check(found[:, :-4]) != np.ascontiguousarray(found[:, -4:]).view("<u4").ravel()
+    damaged = check(found[:, :-CHECK]) != np.ascontiguousarray(found[:, -CHECK:]).view("<u4").ravel()
     if damaged.any():
         raise ValueError(f"report {int(np.argmax(damaged))}: it was damaged on its way (its check fails); drop it")
-    return found[:, PREFIX:-4]
+    return found[:, HEAD:-CHECK]
 
 
-def check(rows: Bytes) -> Ints:
-    """Return a polynomial of the bytes modulo a prime: no single damaged byte, and no swap, goes unseen."""
-    powers = _powers(rows.shape[1])
-    runs = (slice(start, start + EXACT) for start in range(0, rows.shape[1], EXACT))
-    sums = [(rows[:, run].astype(np.float64) @ powers[run]).astype(np.int64) % PRIME for run in runs]
-    return sums[0] if len(sums) == 1 else np.asarray(np.sum(sums, axis=0) % PRIME)
-
-
-@cache
-def _powers(count: int) -> Floats:
-    """Return powers of 257 modulo the prime."""
-    powers = [1.0]
-    for _ in range(count - 1):
-        powers.append(powers[-1] * 257 % PRIME)
-    return np.array(powers)
+def check(rows: Bytes) -> NDArray[np.uint32]:
+    """Return the CRC-32 of every row, lowest byte first."""
+    reports = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
+    return np.fromiter(map(zlib.crc32, reports.tolist()), dtype="<u4", count=len(rows))
 
 
 @cache
-def _prefix(fingerprint: str) -> Bytes:
-    return np.frombuffer(bytes.fromhex(fingerprint[: 2 * PREFIX]), dtype=np.uint8)
+def _head(fingerprint: str) -> Bytes:
+    return np.frombuffer(bytes([VERSION]) + bytes.fromhex(fingerprint[:16]), dtype=np.uint8)

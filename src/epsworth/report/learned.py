@@ -12,6 +12,7 @@ import numpy as np
 
 from epsworth.learner import Plan, plan
 from epsworth.learner.fakes import assumption, taken_for_honest
+from epsworth.numerals import whole
 from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import FILLED, HOLLOW, OTHER, UNSURE, Axis, Chart, Line
@@ -44,7 +45,7 @@ def plan_page(held: Document, source: Source) -> Page:
     epsilon, margin = (math.inf if held[key] is None else float(held[key]) for key in ("epsilon", "margin"))
     found = Plan(
         epsilon, held["users"], margin, held["confidence"], held.get("feasible", True), held["power"],
-        held["mechanism"], held.get("fakes", 0),
+        held["mechanism"], _fakes(held),
     )  # fmt: skip
     good, asked = found.feasible and found.margin <= 1, held.get("question")
     facts = (
@@ -126,6 +127,10 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
         if users:
             curves.append((margin, users))
     return curves
+
+
+def _fakes(held: Document) -> int:
+    return whole("fakes", held.get("fakes", 0), least=0)
 
 
 # ---- what was learnt
@@ -240,7 +245,7 @@ def _decision(held: Document) -> Block:
         return blocks.decision(sentence, facts, good=False)
     facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(held.get('fakes', 0))}: "
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(_fakes(held))}: "
         f"each is that of the average over its cell, all of them with {share_down(held['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.aggregation import Aggregator
-from epsworth.learner.certificates import Adjust, Certificates, Fakes
+from epsworth.learner.certificates import Adjust, Certificates, Certifying, Fakes
 from epsworth.learner.coins import Ints
 from epsworth.learner.encoding import cells, class_array
 from epsworth.learner.model import Classifier
@@ -19,7 +19,7 @@ from epsworth.learner.tables.rounds import ScoreAudit
 CLEARLY = 3.0  # standard errors that a group of bands holds
 
 
-class AuditedClassifier:
+class AuditedClassifier(Certifying):
     """What the users of an audit tell of a classifier that was published before they reported.
 
     Claim: with the stated confidence more of the people in every certified band have the certified label than the
@@ -29,7 +29,7 @@ class AuditedClassifier:
     Parameters
     ----------
     aggregate : Aggregator
-        The sums of the reports of a `ScoreAudit`.
+        The sums of the reports of a `ScoreAudit`; those of anything else, or of nobody, are refused.
 
     Attributes
     ----------
@@ -37,17 +37,11 @@ class AuditedClassifier:
     classes_ : ndarray
         The two labels.
 
-    Raises
-    ------
-    ValueError
-        For sums of anything else, or of nobody.
-
     Examples
     --------
     >>> import numpy as np
     >>> from epsworth.learner import AuditedClassifier, Number, ScoreAudit, TableConfig, learn_table, simulate
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(20_000, 5))
+    >>> X = np.random.default_rng(0).uniform(size=(20_000, 5))
     >>> y = X[:, 0] + X[:, 1] > 1
     >>> columns = [Number(name, 0, 1) for name in "abcde"]
     >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
@@ -68,53 +62,17 @@ class AuditedClassifier:
     def certificate(
         self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
     ) -> Certificates:
-        """Certify the commoner label of the band of every row's score, all bands together.
+        """Certify the commoner label of the band of every row's score, all bands together: `Classifier.certificate`.
 
-        Parameters
-        ----------
-        X : array_like or data frame
-            Rows of the table ``(n, columns)``.
-        fakes : int, or float or Fraction below one half
-            At most so many of the audit's reports, or this share of them, are fakes; 0: nobody forges reports.
-        confidence : float or Fraction
-            Probability with which all certified bands are right.
-        adjust : {"bonferroni", "bh", "by"}
-
-        Returns
-        -------
-        Certificates
-
-        See Also
-        --------
-        Classifier.certificate
+        ``X`` are rows of the table ``(n, columns)``; ``fakes`` a bound on the number or share of fake reports.
         """
         return self._bands.certificate(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)
 
-    def abstain(
-        self, X: ArrayLike, *, fakes: Fakes, confidence: float | Fraction = 0.95, adjust: Adjust = "bonferroni"
-    ) -> np.ma.MaskedArray[Any, Any]:
-        """Return the certified labels of the rows' bands, masked where there is none."""
-        return self._bands.abstain(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)
-
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return the shares of the labels in the band of every row's score ``(n, 2)``, rising with the score.
+        """Return the shares of the labels in the band of every row's score ``(n, 2)``, in the order of ``classes_``.
 
-        An estimate, no certificate: the bands' shares, made monotone by least squares.
-
-        Parameters
-        ----------
-        X : array_like or data frame
-            Rows of the table ``(n, columns)``.
-
-        Returns
-        -------
-        ndarray
-            In the order of ``classes_``.
-
-        Raises
-        ------
-        ValueError
-            For an audit that is about labels alone.
+        An estimate, no certificate: the bands' shares, made monotone by least squares.  An audit about labels alone is
+        refused.
         """
         from sklearn.isotonic import IsotonicRegression
 
@@ -140,8 +98,7 @@ class AuditedClassifier:
     def _pooled(self) -> tuple[Ints, Floats, Floats]:
         """Return every band's group, the groups' estimated shares of the users by label ``(groups, 2)``, their noise.
 
-        Neighbouring bands are put together until they hold clearly more users than noise: cutting every band's
-        estimates off at zero first would make rare labels of empty bands, and shares too even.
+        Cutting estimates of bands off at zero instead would make rare labels of empty bands, and shares too even.
         """
         kernel, sums = self.audit.kernel, self.aggregate
         told = sums.tally.counts.diagonal(axis1=1, axis2=2) / sums.users  # how often the bit of a pair is set

@@ -30,22 +30,10 @@ UNIT = 1024  # weight of a row of order 1
 
 @dataclass(frozen=True)
 class Number:
-    """A number: its public range, never taken from the private data, and whether it may be missing.
+    """A number: its ``name``, its public range ``low`` to ``high`` in natural units, never taken from the data.
 
-    A value outside is moved to the nearer end.
-
-    Parameters
-    ----------
-    name : str
-    low, high : float
-        The range, in natural units.
-    missing : bool
-        Whether there may be no value; then it is asked who has one, too.
-
-    Raises
-    ------
-    ValueError
-        For ends that are not finite, or not in order.
+    A value outside is moved to the nearer end.  With ``missing`` there may be no value; then it is asked who has one,
+    too.  Ends that are not finite, or not in order, are refused.
 
     Examples
     --------
@@ -87,22 +75,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A category: its public values, all texts or all numbers, and whether it may be missing.
+    """A category: its ``name`` and two to 256 public ``values``, all texts or all numbers, each of them once.
 
-    A value that is not declared is no value: its user tells nothing about this column.
-
-    Parameters
-    ----------
-    name : str
-    values : sequence
-        Two to 256 of them.
-    missing : bool
-        Whether there may be no value; then it is asked who has one, too.
-
-    Raises
-    ------
-    ValueError
-        For values that are not all texts or all numbers, or stand twice.
+    A value that is not declared is no value: its user tells nothing about this column.  With ``missing`` there may be
+    no value; then it is asked who has one, too.
 
     Examples
     --------
@@ -154,10 +130,7 @@ Column = Number | Category
 
 
 class Records(NamedTuple):
-    """Coded users: a place per number and a position per category ``(n, d)``, what is known of them, and labels.
-
-    A label of -1 is none that was declared.
-    """
+    """Coded users: places of numbers, positions of categories ``(n, d)``, what is known, labels (-1: undeclared)."""
 
     place: Ints
     known: Bools
@@ -278,8 +251,7 @@ def quantile_rows(columns: Sequence[Column]) -> Rows:
 def table_rows(columns: Sequence[Column], characters: int, orders: int, *, steep: bool) -> Rows:
     """Return the rows of the tables: (-, 0, c), then per column orders times characters.
 
-    Weights fall with the square root of the order, or, ``steep``, with its power 3/2.  With two classes all rows but
-    those without a character count twice.  Columns with missing values have rows of order 0, too: who is present.
+    With two classes all but those without a character count twice; missing values have rows of order 0: who is present.
     """
     double = 2 if characters == 2 else 1
     found = [Row(CLASS_ONLY, 0, 0, c, double * UNIT) for c in range(1, characters)]

@@ -57,10 +57,8 @@ class TableConfig(Configuration):
     ----------
     columns : sequence of Number and Category
         The features, with public ranges and values.
-    classes : sequence
-        The public labels, at least two.
-    epsilon : number or text
-        Privacy parameter of a whole report.
+    classes, epsilon
+        As for `LatticeConfig`.
     users : int
         How many are expected: chooses the rounds, and nothing rests on it.
     rounds : {"auto", "additive", "linear", "ramp", "weighted"}
@@ -81,6 +79,7 @@ class TableConfig(Configuration):
     """
 
     FORMAT: ClassVar[str] = "epsworth-table-1"
+    names = property(lambda self: tuple(column.name for column in self.columns), doc="The columns' names.")
     KEYS: ClassVar[tuple[str, ...]] = ("columns", "classes", "epsilon", "users", "rounds", "prior", "rows")
     NEEDED: ClassVar[tuple[str, ...]] = ("columns", "epsilon", "users")
     HASHED: ClassVar[str] = "epsworth table learner"
@@ -145,44 +144,19 @@ class TableConfig(Configuration):
     def shuffled(
         self, *, delta: float, users: int | None = None, fakes: int = 0, smallest_row: int | None = None
     ) -> Central:
-        """Return what all rounds keep behind an anonymising shuffler: see `epsworth.shuffled`.
+        """Return what all rounds keep behind an anonymising shuffler, as `LatticeConfig.shuffled` does for one batch.
 
         Claim: every round is a batch of its own, and everybody answers in one round, chosen without a look at the
         record; so the promise of the smallest round holds for all of them together.
 
-        Parameters
-        ----------
-        delta : float
-            Central, well below one over the users of the smallest round.
-        users : int, optional
-            Reports of the smallest round that arrived; unless said, its share of ``config.users``, which the shuffler
-            must then wait for.
-        fakes, smallest_row : int
-            As for `LatticeConfig.shuffled`, of any round.
-
-        Raises
-        ------
-        ValueError
-            As for `LatticeConfig.shuffled`.
-
-        Examples
-        --------
-        >>> from epsworth.learner import Number, TableConfig
-        >>> config = TableConfig([Number("a", 0, 1), Number("b", 0, 1)], (0, 1), epsilon=1, users=100_000)
-        >>> found = config.shuffled(delta=1e-6)
-        >>> found.users == int(min(share for _, share in config.shares) * 100_000), found.bound
-        (True, 'any')
+        ``users`` are the reports of the smallest round that arrived; unless said, its share of ``config.users``, which
+        the shuffler must then wait for.  ``delta`` lies well below one over them; the others are of any round.
         """
         count = int(min(share for _, share in self.shares) * self.users) if users is None else users
         return shuffled_reports(
             Pure(float_above(self.budget), "record"), Law("any"), rows=self.rows, users=count, delta=delta, fakes=fakes,
             smallest_row=smallest_row,
         )  # fmt: skip
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return tuple(column.name for column in self.columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -210,14 +184,7 @@ class TableConfig(Configuration):
             return Records(place, known, label)
 
     def checked(self, X: ArrayLike, y: Any) -> Records:
-        """Return the users of an experiment.
-
-        Raises
-        ------
-        ValueError
-            For a missing value in a column that is not declared to have any, a value or a label that is not declared.
-            Messages name rows and columns, never values.
-        """
+        """Return the users of an experiment; refuse what is not declared, naming rows and columns, never values."""
         found = self.admitted(X, y)
         for j, column in enumerate(self.columns):
             if not column.missing and not found.known[:, j].all():

@@ -46,8 +46,7 @@ def values_of(counts: Ints, shares: Floats, contrast: float) -> Values:
 def shrink(value: Floats, variance: Floats, group: float | None = None) -> Floats:
     """Return the values of one group of rows, a column's in each row ``(columns, entries)``, shrunk towards zero.
 
-    How far true values spread is the group's g = mean(v^2 - s^2), or the column's own where that is better known
-    than by its noise e = s^2 sqrt(2 / k): w = g^2 / (g^2 + e^2).
+    True values spread by the group's g = mean(v^2 - s^2) or the column's own: w = g^2/(g^2 + e^2), e = s^2 sqrt(2/k).
     """
     size = np.where(np.isfinite(variance), value**2 - variance, 0.0)
     g = max(0.0, float(size.mean())) if group is None else group
@@ -72,8 +71,8 @@ def knots_of(values: Values, rows: Rows, columns: Sequence[Column]) -> tuple[Kno
 def tree(value: Floats, variance: Floats) -> Floats:
     """Return 32 masses per column from 31 characters ``(columns, 31)``, by splitting nodes from the whole downwards.
 
-    A node's split share is shrunk towards that of the shapes that the column's characters resemble (`outline`), by how
-    far the shares of its level are from these in all columns, as far as noise tells; a uniform share has variance 1/3.
+    A node's split share is shrunk towards that of the shapes that the column resembles (`outline`), by how far those of
+    its level are from these in all columns, as far as noise tells; a uniform share has variance 1/3.
     """
     shape, mass = outline(value, variance), np.ones((len(value), 1))
     bits = FINE.bit_length() - 1
@@ -176,8 +175,7 @@ def joint(values: Values, rows: Rows, columns: Sequence[Column], classes: int, p
 def _of_labels(values: Values, rows: Rows, labels: Floats, entries: Sequence[Values]) -> Floats:
     """Return the labels' own characters, shrunk towards those of labels that are all as common.
 
-    Of shares that are uniform a character has variance 1 / (classes + 1), as a split share of two has 1/3: few users
-    answer these rows, and a prior that is noise would outvote all columns.
+    Of uniform shares a character has variance 1 / (classes + 1); a prior that is noise would outvote all columns.
     """
     at = rows.column == CLASS_ONLY
     value, variance = values.value[at], values.variance[at]
@@ -193,8 +191,7 @@ def _of_labels(values: Values, rows: Rows, labels: Floats, entries: Sequence[Val
 def _with_columns(value: Floats, variance: Floats, entries: Sequence[Values]) -> Values:
     """Return the labels' own characters, told by every column, too: v_ac is pi_c v_a0 and what it tells of the label.
 
-    That is of either sign and spreads by g, so that skewed columns tell pi_c where they tell little else.  Otherwise an
-    error of pi_c would look like a weak signal of all of them.
+    That is of either sign and spreads by g; else an error of pi_c would look like a weak signal of all columns.
     """
     alone, noise = (np.concatenate([one[part][1:, 0] for one in entries]) for part in (0, 1))
     told, spread = (np.concatenate([one[part][1:, 1:] for one in entries]) for part in (0, 1))
@@ -253,10 +250,7 @@ def _shrunk(entries: Sequence[Values], columns: Sequence[Column], only: Floats) 
 
 
 def _from_apart(value: Floats, variance: Floats, alone: Floats, only: Floats) -> Floats:
-    """Return entries with a label, shrunk towards those of columns whose signs have these means and tell nothing.
-
-    What is left is shrunk in units of how far a sign of this mean varies: a rare value is nobody's strong sign.
-    """
+    """Return entries with a label, shrunk towards those of columns whose signs have these means and tell nothing."""
     apart, unit = alone * only[1:], np.sqrt(np.maximum(1 - alone**2, LEAST_VARIED))
     rest, noise = np.where(np.isfinite(variance), value - apart, 0.0) / unit, variance / unit**2
     sure = np.where(np.isfinite(noise), noise**-2.0, 0.0)
@@ -266,10 +260,7 @@ def _from_apart(value: Floats, variance: Floats, alone: Floats, only: Floats) ->
 
 
 def _present(entries: Sequence[Values], columns: Sequence[Column], only: Floats) -> dict[int, Floats]:
-    """Return order 0 of the columns with missing values: who is present, by character of the label.
-
-    What the labels' own characters explain stays; what is left is shrunk.
-    """
+    """Return order 0 of the columns with missing values, by character of the label: what the labels explain stays."""
     of = [j for j, column in enumerate(columns) if column.missing]
     if not of:
         return {}
@@ -294,10 +285,7 @@ def _line(table: Floats) -> Floats:
 
 
 def _towards_lines(entries: Sequence[Values], shrunk: list[Floats], columns: Sequence[Column], plan: Plan) -> None:
-    """Shrink labelled rows of orders 2.. towards what a line through order 1 would show of them, in place.
-
-    What is left over counts as nothing unless it is clearly more than noise, in the group and in the column.
-    """
+    """Shrink labelled rows of orders 2.. towards what a line through order 1 would show of them, in place."""
     of = [j for j, column in enumerate(columns) if isinstance(column, Number)]
     for order in range(2, plan.orders + 1) if of else ():
         expected = np.stack([_expected(shrunk[j], order) for j in of])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -17,7 +16,6 @@ from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator, begins_with
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import canonical
 from epsworth.learner.fakes import why_odd
 from epsworth.learner.mechanism import MOST_USERS, Tally
 from epsworth.learner.tables.columns import Knots, Records
@@ -36,10 +34,6 @@ class TableLearner:
 
     Everything between two rounds is computed from sums of reports alone, and costs no privacy.
 
-    Parameters
-    ----------
-    config : TableConfig
-
     Attributes
     ----------
     config : TableConfig
@@ -50,8 +44,7 @@ class TableLearner:
     --------
     >>> import numpy as np
     >>> from epsworth.learner import Aggregator, Client, Number, TableConfig, TableLearner
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(6000, 5))
+    >>> X = np.random.default_rng(0).uniform(size=(6000, 5))
     >>> learner = TableLearner(TableConfig([Number(n, 0, 1) for n in "abcde"], (0, 1), epsilon=4, users=6000))
     >>> while (asked := learner.open()) is not None:
     ...     reports = Aggregator(asked)
@@ -164,8 +157,6 @@ class TableLearner:
         if not is_session(document):
             raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn close")
         found = cls(TableConfig.from_dict(document["config"]))
-        if "sha256" in document and document["sha256"] != _digest(document):
-            raise ValueError("it was cut or changed after it was written; close the rounds again")
         closed, seed = document["closed"], document.get("seed", "")
         if not isinstance(closed, list) or not isinstance(seed, str):
             raise ValueError("closed must be a list of rounds, and seed a text; close the rounds again")
@@ -182,8 +173,7 @@ class TableLearner:
 
     def save(self, path: str | Path) -> None:
         """Write a JSON file, whole or not at all; once all rounds are closed it is a model."""
-        document = self.to_dict()
-        write_text(path, json.dumps(document | {"sha256": _digest(document)}) + "\n")
+        write_text(path, json.dumps(self.to_dict()) + "\n")
 
     @staticmethod
     def wrote(path: str | Path) -> bool:
@@ -200,8 +190,6 @@ class TableLearner:
                     if isinstance(document, Mapping) and document.get("format") == Round.FORMAT:
                         raise ValueError("this is a round, which clients get; give the session, or the configuration")
                     return cls(TableConfig.from_dict(document))
-                if "sha256" not in document:
-                    raise ValueError("sha256 is missing: it was cut or changed; close the rounds again")
                 return cls.from_dict(document)
             except (TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
@@ -211,12 +199,6 @@ class TableLearner:
         if (left := self.open()) is not None or self._model is None:
             raise ValueError(f"the round of {left.purpose if left else 'tables'} is still open; close it first")
         return TableClassifier(self.config, self._knots, self._model)
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    """Return the hash of all entries but itself."""
-    told = {name: value for name, value in document.items() if name != "sha256"}
-    return hashlib.sha256(f"epsworth table session: {canonical(told)}".encode()).hexdigest()
 
 
 def _counts(entries: Any) -> Ints:
@@ -243,22 +225,12 @@ def learn_table(
     Parameters
     ----------
     config : TableConfig
-    X, y : array_like or data frame
-        Rows in natural units, and labels; missing values where a column is declared to have any.
-    rng : Generator, int or None
-        The experiment's randomness, or its seed.
+    X, y, rng
+        As for `simulate`: rows, labels and randomness.  Values and labels that are not declared are refused; messages
+        name rows and columns, never values.
     users : int, optional
         Draw this many users from the rows with replacement, and their sums directly; by default every row reports
         once, in a round drawn for it.
-
-    Returns
-    -------
-    TableClassifier
-
-    Raises
-    ------
-    ValueError
-        For values and labels that are not declared; messages name rows and columns, never values.
 
     Examples
     --------

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.headers import shown_names
 from epsworth.learner.coins import Ints
 from epsworth.learner.encoding import class_array
 from epsworth.learner.tables.columns import Category, Knots, binned
@@ -26,12 +25,6 @@ class TableClassifier:
     """What was learnt of a table: a deterministic function from rows to labels.
 
     A missing value says what its being missing says, where that was asked; otherwise nothing.
-
-    Attributes
-    ----------
-    classes_ : ndarray
-    n_features_in_ : int
-    feature_names_in_ : ndarray
 
     Parameters
     ----------
@@ -63,13 +56,6 @@ class TableClassifier:
         """What the columns hold, as a reader of tables takes it: categories, or numbers, of which others are gaps."""
         return {one.name: one.values if isinstance(one, Category) else "entry" for one in self.config.columns}
 
-    def columns_of(self, table: Any) -> Any:
-        """Return a data frame's columns that this is about, in order."""
-        for name in self.config.names:
-            if name not in table.columns:
-                raise ValueError(f"the table has no column {name!r}; {shown_names(table.columns)}")
-        return table[list(self.config.names)]
-
     def scores(self, X: ArrayLike) -> Floats:
         """Return a score per label ``(n, classes)``; the largest one decides."""
         records = self.config.points(X)
@@ -100,11 +86,5 @@ class TableClassifier:
         return np.asarray(self.classes_[self.numbers(X)])
 
     def certificate(self, X: ArrayLike, **asked: object) -> NoReturn:
-        """Refuse: no theorem covers shrunk scores.
-
-        Raises
-        ------
-        ValueError
-            Always; it names the audit.
-        """
+        """Refuse: no theorem covers shrunk scores; the error names the audit."""
         raise ValueError(NO_CERTIFICATE)

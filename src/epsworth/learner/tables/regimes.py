@@ -21,13 +21,7 @@ SURE = 0.008  # standard error of an accuracy with which a choice between two cl
 
 @dataclass(frozen=True)
 class Plan:
-    """The rounds: the regime, orders per number, shares of users for quantiles, weights and validation.
-
-    Examples
-    --------
-    >>> planned(users=100_000, features=7, classes=2, contrast=math.tanh(0.5))
-    Plan(regime='weighted', orders=3, quantiles=Fraction(1, 5), weights=Fraction(1, 5), validation=Fraction(0, 1))
-    """
+    """The rounds: the regime, orders per number, shares of users for quantiles, weights and validation."""
 
     regime: Regime
     orders: int

@@ -173,25 +173,10 @@ class Step(Asked):
 
     config: TableConfig
 
-    @property
-    def classes(self) -> Any:
-        """The public labels."""
-        return self.config.classes
-
-    @property
-    def epsilon(self) -> Any:
-        """Privacy parameter of a report."""
-        return self.config.epsilon
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names."""
-        return self.config.names
-
-    @property
-    def rows(self) -> str:
-        """Whether clients draw their rows, or these follow from their ids."""
-        return str(self.config.rows)
+    classes = property(lambda self: self.config.classes)
+    epsilon = property(lambda self: self.config.epsilon)
+    names = property(lambda self: self.config.names)
+    rows = property(lambda self: self.config.rows)
 
     @property
     def session(self) -> str:
@@ -227,12 +212,9 @@ class Round(Step):
     ----------
     config : TableConfig
     purpose : {"quantiles", "tables", "weights", "validation"}
-    knots : tuple, one per column
-        Of the maps that even out the bins, from the round of quantiles; None for categories, or before that round.
-    scores : Alive, optional
-        What the round of weights multiplies.
-    candidates : tuple of Binary
-        What the round of validation compares.
+    knots, scores, candidates
+        What earlier rounds found, and this one asks about: maps that even out the bins, a column each; the scores that
+        weights multiply; two classifiers to compare.
 
     Examples
     --------
@@ -240,7 +222,7 @@ class Round(Step):
     >>> columns = [Number(name, 0, 1) for name in "abcde"]
     >>> asked = TableLearner(TableConfig(columns, (0, 1), epsilon=1, users=100_000)).open()
     >>> asked.purpose, len(Client(asked).report([0.1, 0.2, 0.3, 0.4, 0.5], 1))
-    ('quantiles', 14)
+    ('quantiles', 15)
     """
 
     FORMAT: ClassVar[str] = "epsworth-round-1"
@@ -398,9 +380,8 @@ class ScoreAudit(Step):
 
     Attributes
     ----------
-    config : TableConfig
-    knots : tuple, one per column
-        Of the maps that even out the bins; None for categories.
+    config, knots
+        Of the table, as in `Round`.
     score : Binary
         The score of the second label less that of the first, in whole numbers: the same on every device.
     about : {"labels", "probabilities"}
@@ -411,8 +392,7 @@ class ScoreAudit(Step):
     --------
     >>> import numpy as np
     >>> from epsworth.learner import Aggregator, Client, Number, ScoreAudit, TableConfig, learn_table
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(size=(20_000, 5))
+    >>> X = np.random.default_rng(0).uniform(size=(20_000, 5))
     >>> y = X[:, 0] + X[:, 1] > 1
     >>> columns = [Number(name, 0, 1) for name in "abcde"]
     >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
@@ -444,24 +424,10 @@ class ScoreAudit(Step):
 
     @classmethod
     def of(cls, model: TableClassifier, about: str = "labels") -> ScoreAudit:
-        """Return the audit of a classifier.
+        """Return the audit of a classifier of two labels; refuse any other.
 
-        Parameters
-        ----------
-        model : TableClassifier
-            Of two labels.
-        about : {"labels", "probabilities"}
-            Certificates need the sign of a band's labels alone; probabilities need both labels' shares, which costs
-            another report and more users.
-
-        Returns
-        -------
-        ScoreAudit
-
-        Raises
-        ------
-        ValueError
-            For more than two labels, and for anything else to be about.
+        Certificates need the sign of a band's labels alone, ``about="labels"``; "probabilities" need both labels'
+        shares, which costs another report and more users.
         """
         knots = None if model.knots is None else tuple(model.knots)
         if len(model.classes_) != 2:

@@ -40,10 +40,7 @@ class Additive:
 
 
 def naive_bayes(found: Joint) -> Additive:
-    """Return log prior + the sum over columns of log P(bin | label) / P(bin), densities floored.
-
-    Where values may be missing, that one is present or missing has a score of its own.
-    """
+    """Return log prior + the sum over columns of log P(bin | label) / P(bin), and of being missing."""
     tables = []
     here, away = _presence(found)
     for table, said in zip(found.tables, here, strict=True):
@@ -147,8 +144,7 @@ def alive(model: Additive, found: Joint) -> Alive:
 def weighted(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Additive, float]:
     """Return the classifier with a weight per column, and the ridge: from naive Bayes to Fisher's discriminant.
 
-    w = argmin over w >= 0 of the ridge regression of (within + rho diag) w = delta + rho diag, where the covariance
-    within labels comes from the products of the round of weights, less what the labels' means explain.
+    w >= 0 solves the ridge regression (within + rho diag) w = delta + rho diag; within labels, from products of pairs.
     """
     if len(own.columns) < 2:
         return model, np.inf
