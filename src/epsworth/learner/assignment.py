@@ -301,6 +301,6 @@ def refuse_files(config: Asked) -> None:
     if config.rows == "hash":
         raise ValueError(
             "files of reports hold no ids, which rows='hash' needs; let a shuffler check ids and rows (learn shuffle "
-            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports with "
-            "Aggregator.add(reports, users=ids, seed=seed)"
+            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports "
+            "with Aggregator.add(reports, users=ids, seed=seed)"
         )

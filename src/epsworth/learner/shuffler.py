@@ -72,7 +72,7 @@ def shuffle_files(
     destination : path
         ``.ldp``: reports end to end.
     at_least : int
-        The number that was planned with: a smaller batch is held back, and a Batch with ``forwarded`` false returned.
+        The number that was planned with: a smaller batch is held back, and it returns a Batch not ``forwarded``.
         With ``rows="hash"`` it is of the reports of the smallest row, since whoever knows an id knows its row.
     registered : sequence of str, optional
         The ids of this batch's users, which ``rows="hash"`` needs, with the public ``seed``.  Reports of others, the
