@@ -24,7 +24,7 @@ from epsworth.learner import (
     simulate,
 )
 
-LONG = {"ternary": 10, "oue": 10, "slides": 500}  # reports of tens of bytes and more: fewer of them
+LONG = {"ternary": 10, "oue": 10}  # reports of tens of bytes and more: fewer of them
 PREDICT = "predict of scikit-learn, one record"
 
 
@@ -93,7 +93,7 @@ def _of_one_mechanism(
     client, point = Client(config), X[0]
     found = clock.race(lambda: client.report(point, 1), lambda: model.predict(X[:1]), runs=301)
     note = f"{shown(found.ours)} / {shown(found.theirs)}, {config.report_size} bytes, {config.kernel.cells} cells"
-    yield Row(f"one report: {name}", PREDICT, found.ratio, None if name == "slides" else 1.0, note)
+    yield Row(f"one report: {name}", PREDICT, found.ratio, 1.0, note)
 
     count = len(X) // LONG.get(name, 1)
     reports = client.reports(X[:count], y[:count])

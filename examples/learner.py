@@ -1,7 +1,7 @@
 """Learning from locally privatised data: the published mechanism beside ours, on toy problems and on real tables.
 
-    python examples/papers/learner.py [--quick] [--jobs 2]
-    EPSWORTH_DATA=... python examples/papers/learner.py    # with Adult and Stroke
+    PYTHONPATH=. python examples/learner.py [--quick] [--jobs 2]
+    EPSWORTH_DATA=... PYTHONPATH=. python examples/learner.py    # with Adult and Stroke
 
 "slides": overlapping cells, two groups, discrete Laplace noise, bandwidth (n epsilon^2)^(-1 / (2 + 2d)) (Berrett &
 Butucea 2019).  "best": the lattice of 2 to 24 intervals that is best on the test set, which nobody could know.  "ours":
@@ -28,6 +28,7 @@ from sklearn.svm import SVC
 
 from epsworth.learner import LDPClassifier
 from epsworth.parallel import in_order
+from reproduction.published_lattice import Slides
 
 ALPHAS = (0.25, 0.5, 1, 2, 4, 8)
 LATTICES = {2: (2, 3, 4, 6, 8, 12, 16, 24), 4: (2, 3, 4, 6)}  # by the number of features
@@ -71,7 +72,7 @@ def run(task: tuple[str, int, int]) -> np.ndarray:
     """Return the accuracy of one population, by epsilon, of slides, ours and the published mechanism's lattices."""
     name, users, seed = task
     box, (X, y) = PROBLEMS[name].box, PROBLEMS[name].make(users, seed)
-    kinds = [("slides", None), ("auto", None), *(("slides", m) for m in LATTICES[len(box)])]
+    kinds = [(Slides.name, None), ("auto", None), *((Slides.name, m) for m in LATTICES[len(box)])]
     seeds = count(10**6 * (1 + seed))  # every learner draws its own reports
 
     def score(epsilon: float, mechanism: str, m: int | None) -> float:
@@ -126,7 +127,7 @@ def real(folder: Path, runs: int) -> None:
         print("| epsilon | slides | ours |\n| --- | --- | --- |")
         for epsilon in (0.5, 1, 2, 4):
             row = []
-            for mechanism in ("slides", "auto"):
+            for mechanism in (Slides.name, "auto"):
                 fitted = (
                     LDPClassifier(epsilon, ranges, mechanism, random_state=seed).fit(X, y) for seed in range(runs)
                 )

@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 
 from epsworth.arrays import Floats
 from epsworth.learner import LDPClassifier, rate
+from reproduction import published_lattice  # noqa: F401  the mechanism of the slides
 from reproduction.items import Item, Outcome, Setting, judged
 from reproduction.panels import Panel, Series, curve, curves
 

@@ -17,9 +17,7 @@ from epsworth.learner import (
     Holder,
     LatticeConfig,
     PrivateValidation,
-    chernoff,
     plan,
-    published_bound,
     simulate,
 )
 from epsworth.learner.coins import WORD
@@ -28,6 +26,7 @@ from epsworth.learner.mechanism import Tally, times
 from epsworth.learner.tails import Ballot, critical, difference_interval, sign_power, sign_test, smooth_power
 from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import NotPrivate, ReplayableWords
+from reproduction.published_lattice import chernoff, published_bound
 from strategies import sparing
 
 CERTIFYING = [("hadamard", 1.0), ("ternary", 1.0), ("ternary", 3.0), ("krr", 2.0), ("oue", 2.0), ("parity", 1.0),
@@ -279,15 +278,15 @@ def test_the_published_bound_is_refused_where_it_is_wrong():
     assert float(chernoff(0.06, n, b)) >= tail
 
 
-PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0, "slides": 2.0}
+PLANNED = {"hadamard": 1.0, "ternary": 3.0, "krr": 2.0, "oue": 2.0, "parity": 2.0}
 
 
-@pytest.mark.parametrize("name", sparing(sorted(PLANNED), keep=(0, 1, 2, 3, 5)))
+@pytest.mark.parametrize("name", sparing(sorted(PLANNED), keep=(0, 1, 2, 3)))
 @pytest.mark.slow
 def test_planned_users_reach_the_power_in_simulation(name):
     """Populations: a share of at least .8, less four standard errors; nor much more."""
     epsilon, c = PLANNED[name], LatticeConfig(box=(0, 1), m=4, mechanism=name, epsilon=PLANNED[name])
-    runs = 400 if name != "slides" else 300
+    runs = 400
     options = {"confidence": 0.99, "power": 0.8, "mechanism": name, "m": 4, "d": 1, "mass": 0.25}
     found = plan(epsilon=epsilon, margin=0.05, **options, fakes=0)
     x = np.repeat([0.3, 0.9], [25, 75])[:, None]  # in cell 1, of the partition and of the lattice: 15 ones, 10 zeros
@@ -346,7 +345,6 @@ def test_power_of_a_cell_is_least_at_one_of_its_ends():
 def test_plans_beyond_reach_say_so():
     assert not plan(users=100, margin=0.01, fakes=0).feasible
     assert "No epsilon is enough" in str(plan(users=100, margin=0.01, fakes=0))
-    assert plan(users=100, epsilon=1, mechanism="slides", d=2, fakes=0).margin == math.inf
 
 
 @pytest.mark.parametrize(
@@ -363,6 +361,7 @@ def test_plans_beyond_reach_say_so():
         ({"margin": 0.1, "mass": 2.0}, "mass must lie"),
         ({"margin": 0.1, "mass": 0.05}, "margin must lie"),
         ({"margin": 0.1, "mechanism": "cosine"}, "mechanism must be one that certifies"),
+        ({"margin": 0.1, "mechanism": "slides"}, "mechanism must be one that certifies"),
         ({"margin": 0.1, "mechanism": []}, "mechanism must be one that certifies"),
         ({"margin": 0.1, "mechanism": "krr", "d": 2}, "m is missing"),
         ({"margin": 0.1, "mechanism": "parity"}, "d is missing"),

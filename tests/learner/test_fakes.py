@@ -350,8 +350,6 @@ def test_plans_that_fakes_make_impossible_say_so():
             ValueError, match=r"^fakes must be a whole number of reports, or a share of them below one half"
         ):
             plan(epsilon=1, margin=0.02, fakes=odd)
-    with pytest.raises(ValueError, match="fakes must be 0 for 'slides'"):
-        plan(epsilon=1, margin=0.02, mechanism="slides", d=1, fakes=10)
 
 
 @pytest.mark.parametrize("fakes", ["100", "0.001"])

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from epsworth.bounds import Interval, Risk
-from epsworth.learner import MECHANISMS, chernoff
+from epsworth.learner import MECHANISMS
 from epsworth.learner.certificates import Holder, _smooth
 from epsworth.learner.coins import WORD
 from epsworth.learner.mechanism import Tally
 from epsworth.learner.tails import difference_interval, sign_test, tail, tail_error, units, vote_interval
+from reproduction.published_lattice import chernoff
 
 SIZES = [1, 2, 3, 5, 10, 50, 100, 333, 500, 900, 1076]  # at the last one the library's terms begin at zero
 
@@ -166,7 +167,7 @@ def test_the_published_statistic_is_rounded_towards_no_certificate(monkeypatch):
     """Its size, from sums that nearly cancel, against fractions."""
     rng, kernel = np.random.default_rng(7), MECHANISMS["slides"](Fraction(1), 200, 1, 2)
     seen = []
-    monkeypatch.setattr("epsworth.learner.overlapping.chernoff", lambda t, n, scale: seen.append(t) or t)
+    monkeypatch.setattr("reproduction.published_lattice.chernoff", lambda t, n, scale: seen.append(t) or t)
     users = rng.integers(10**6, 10**9, 2)
     labels = rng.integers(-(10**9), 10**9, kernel.cells)
     places = 2 * labels * users[0] // users[1] + rng.integers(-3, 4, kernel.cells)

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from epsworth.client.kernels import exp_below
 from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simulate
-from epsworth.learner.coins import WORD, discrete_laplace, flip_weight, uniform
+from epsworth.learner.coins import WORD, flip_weight, uniform
 from epsworth.learner.disjoint import Hadamard, Ternary, odd_overlap, transform
 from epsworth.learner.mechanism import Users
 from epsworth.learner.wire import VERSION, check, pack
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords
+from reproduction.published_lattice import discrete_laplace
 
 ALPHAS = [0.05, 0.25, 1.0, math.log(3), 1.5, 2.0, 4.0, 12.0, 50.0, 200.0]
 every_mechanism = pytest.mark.parametrize("name", sorted(MECHANISMS))

@@ -44,7 +44,6 @@ from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import TableLearner, learn_table
 from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.rounds import Round, ScoreAudit
-from epsworth.learner.tails import chernoff, published_bound
 from epsworth.learner.validation import Accuracies, PrivateValidation
 
 if TYPE_CHECKING:
@@ -74,11 +73,9 @@ __all__ = [
     "aggregate_files",
     "assigned_rounds",
     "assigned_rows",
-    "chernoff",
     "expected_accuracy",
     "learn_table",
     "plan",
-    "published_bound",
     "rate",
     "report_file",
     "shuffle_files",

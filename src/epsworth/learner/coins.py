@@ -1,4 +1,4 @@
-"""Draws fit for release, from integers alone: coins, uniform numbers, discrete Laplace noise."""
+"""Draws fit for release, from integers alone: coins and uniform numbers."""
 
 from __future__ import annotations
 
@@ -60,47 +60,3 @@ def uniform(size: int, count: int, source: WordSource) -> Ints:
     while (again := np.flatnonzero(drawn > last)).size:
         drawn[again] = source.words(again.size)
     return np.asarray(drawn % np.uint64(size), dtype=np.int64)
-
-
-def discrete_laplace(sensitivity: int, epsilon: Fraction, count: int, source: WordSource) -> Ints:
-    """Return whole numbers k with probability proportional to e^(-|k| epsilon / sensitivity), exactly.
-
-    A sign and a geometric number; minus zero is drawn again (Canonne, Kamath & Steinke 2020, Algorithm 2).
-    Epsilon is rounded down to millionths, which only adds noise.
-    """
-    step = min(int(epsilon * GRAIN), 1 << 62)  # a step that fits a word: less epsilon only adds noise
-    scale = Fraction(sensitivity * GRAIN, step)
-    drawn, left = np.empty(count, dtype=np.int64), np.arange(count)
-    while left.size:
-        size = _geometric(scale.numerator, scale.denominator, left.size, source)
-        negative = coins(WORD // 2, left.size, source)
-        drawn[left] = np.where(negative, -size, size)
-        left = left[negative & (size == 0)]
-    return drawn
-
-
-def _geometric(s: int, t: int, count: int, source: WordSource) -> Ints:
-    """Return k = 0, 1, .. with probability proportional to e^(-k t / s): U + s V, divided by t."""
-    low, left = np.empty(count, dtype=np.int64), np.arange(count)
-    while left.size:  # U on 0..s-1 with weight e^(-U / s)
-        tried = uniform(s, left.size, source)
-        low[left] = tried
-        left = left[~_decays(tried, s, source)]
-    high, left = np.zeros(count, dtype=np.int64), np.arange(count)
-    while left.size:  # V: how often in a row a coin of e^-1 shows heads
-        left = left[_decays(np.full(left.size, s), s, source)]
-        high[left] += 1
-    return (low + s * high) // t
-
-
-def _decays(numerator: Ints, denominator: int, source: WordSource) -> Bools:
-    """Return bits that are true with probability e^(-numerator / denominator), for ratios in [0, 1].
-
-    von Neumann's series: toss coins of ratio / 1, ratio / 2, .. until one fails; true iff an odd toss failed.
-    """
-    odd, left, k = np.zeros(numerator.size, dtype=bool), np.arange(numerator.size), 1
-    while left.size:
-        heads = uniform(denominator * k, left.size, source) < numerator[left]
-        odd[left[~heads]] = k % 2 == 1
-        left, k = left[heads], k + 1
-    return odd

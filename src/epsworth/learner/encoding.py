@@ -256,13 +256,6 @@ def cells(unit: Floats, m: int) -> Ints:
     return flat(np.minimum((unit * m).astype(np.int64), m - 1), m)
 
 
-def codes(unit: Floats, m: int) -> Ints:
-    """Return per axis 2k on the lattice point k and 2k + 1 strictly between k and k + 1: which cells are active."""
-    scaled = unit * m
-    k = floors(unit, m)
-    return 2 * k + ((scaled > k) & (k < m))
-
-
 def nearest(unit: Floats, m: int) -> Ints:
     """Return the nearest lattice point per axis ``(n, d)``; ties go to the lower one."""
     return np.clip(np.ceil(unit * m - 0.5), 0, m).astype(np.int64)

@@ -27,7 +27,6 @@ from epsworth.numerals import short
 from epsworth.rounding import up
 
 MOST_USERS = 1 << 53  # floats count so far
-WIDEST_SUM = 1 << 62  # two sums below it add up to less than 2^63
 HALF = 32  # a value between -1 and 1 enters its bit's weight with this many bits
 BLOCK = 1 << 22  # words or numbers held at once by draws of long reports
 

@@ -282,8 +282,8 @@ class Classifier(Certifying):
             Points ``(n, d)``.
         fakes : int, or float or Fraction below one half
             At most so many of the aggregated reports, or this share of them, rounded up, are fakes: a bound on those
-            that are there, not on what is expected.  0: nobody forges reports.  For "slides" it must be 0, and beside
-            ``holder`` and "bh".
+            that are there, not on what is expected.  0: nobody forges reports, as it must be beside ``holder`` and
+            "bh".
         confidence : float or Fraction
             Probability that no certificate is wrong.
         adjust : {"bonferroni", "bh", "by"}

@@ -240,10 +240,10 @@ def _out_of_reach(kernel: Mechanism, margin: float, fakes: int | Fraction) -> st
 
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
     """Return the mechanism as a function of epsilon; refuse one whose certificate cannot be planned."""
-    if not isinstance(mechanism, str) or mechanism not in MECHANISMS or mechanism == "cosine":
-        able = ", ".join(name for name in MECHANISMS if name != "cosine")
-        raise ValueError(f"mechanism must be one that certifies: {able}; got {mechanism!r}")
-    for name, value, needed in (("m", m, ("krr",)), ("d", d, ("krr", "parity", "slides"))):
+    able = [name for name, kind in MECHANISMS.items() if kind.duels is not Mechanism.duels]  # of exact tests
+    if mechanism not in able:
+        raise ValueError(f"mechanism must be one that certifies: {', '.join(able)}; got {mechanism!r}")
+    for name, value, needed in (("m", m, ("krr",)), ("d", d, ("krr", "parity"))):
         if value is None and mechanism in needed:
             raise ValueError(
                 f"{name} is missing: what {mechanism!r} needs depends on it; give m, cells per axis, and d"

@@ -29,9 +29,6 @@ FIXED, PER_EXPONENT, PER_ROOT = 240, 12, 8  # units of `betainc`, as derived abo
 # No p-value is smaller.  For fewer than 40 votes against, Boost adds up binomial terms from 2^-n on, which is zero from
 # n = 1075 on: then it returns zero for tails of up to 2^-842.
 LEAST = 2.0**-800
-GOLDEN = (np.sqrt(5) - 1) / 2
-STEPS = 70  # golden sections: the bracket shrinks to 2e-15 of itself
-FARTHEST_SHARE = 1 - 2.0**-40  # of the way to the exponent's pole: the search needs an end, and any s gives a bound
 FINE, COARSE = 1024, 64  # blocks of voters: within four standard deviations, and on either side of them
 REACH = 7.5  # standard deviations of the number of voters that are counted at all; the rest has no power
 
@@ -47,70 +44,6 @@ def sign_test(votes: ArrayLike, against: ArrayLike) -> Floats:
     p = as_floats(betainc(np.maximum(k, 1.0), other + 1, 0.5))
     above = up(p, ulps=units(k + other, np.abs(k - other)))
     return np.where(k > 0, np.clip(above, LEAST, 1.0), 1.0)
-
-
-def chernoff(t: ArrayLike, n: int, scale: float) -> Floats:
-    """Bound Pr[T_n - E T_n >= t] for the statistic of Berrett & Butucea with n users per half; for every epsilon.
-
-    min over 0 < s < n/b of exp(-s t - n log(1 - (s b / n)^2) - n log(1 - (s b / 2n)^2) + 5 s^2 / 32 n): Laplace noise
-    of ``scale`` b in both halves (discrete noise has the smaller transform), Hoeffding's lemma for what is sampled.
-
-    Returns bounds on the probability, at most 1; nothing is refused, and without users the bound is 1.
-
-    Examples
-    --------
-    >>> from epsworth.learner import chernoff
-    >>> round(float(chernoff(0.3, 10_000, 8.0)), 4)
-    0.0604
-    """
-    deviation = as_floats(t)
-    if n < 1:
-        return np.ones(deviation.shape)
-
-    def terms(share: Floats) -> tuple[Floats, Floats]:  # s = share n / b; the share is exact, whatever it is
-        s = share * n / scale
-        noise = -n * (np.log1p(-(share**2)) + np.log1p(-(share**2) / 4))
-        return as_floats(s * deviation), as_floats(noise + 5 * s**2 / (32 * n))
-
-    def exponent(share: Floats) -> Floats:
-        gain, cost = terms(share)
-        return cost - gain
-
-    low, high = np.zeros(deviation.shape), np.full(deviation.shape, FARTHEST_SHARE)
-    for _ in range(STEPS):  # the exponent is convex in s
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        better = exponent(left) < exponent(right)
-        low, high = np.where(better, low, left), np.where(better, right, high)
-    gain, cost = terms(as_floats((low + high) / 2))  # any s gives a bound
-    # cost: 4 of a logarithm, 3 of sums and product (the last term, with 10 of its own, is no larger than half a gain);
-    # gain: 4, that of the scale too; and n s^2 b^2 / (n^2 - s^2 b^2), by which the rounding of a square near 1 moves
-    # its logarithm, is at most half a gain where the slope vanishes, as is the last term: 1 + 5 more
-    least = as_floats(up(up(cost, ulps=8) - down(gain, ulps=10)))
-    return np.clip(up(as_floats(np.exp(least)), ulps=4), LEAST, 1.0)
-
-
-def published_bound(t: float, n: int, scale: float) -> float:
-    """Return exp(-n t^2 / (16 b^2)), the bound of Berrett & Butucea; refuse where it is not proven, b < 1 or t > b.
-
-    It ignores the sampling of users: at epsilon = 100, n = 200, t = 0.06 the true tail is .049 and this 6e-13.
-    Parameters are those of `chernoff`: ``t``, ``n`` users per half, and the ``scale`` b of the noise.
-
-    Examples
-    --------
-    >>> from epsworth.learner import published_bound
-    >>> round(published_bound(0.3, 10_000, 8.0), 4)
-    0.4152
-    """
-    if scale < 1:
-        raise ValueError(
-            f"scale is {scale:g}, below 1 (epsilon above 2^(d + 1)): the published bound ignores sampling and is wrong "
-            "there; use chernoff"
-        )
-    if not 0 <= t <= scale:
-        raise ValueError(
-            f"t must lie between 0 and the scale {scale:g} of the published bound, got {t:g}; use chernoff"
-        )
-    return float(np.exp(-n * t**2 / (16 * scale**2)))
 
 
 def vote_interval(plus: Ints, minus: Ints, votes: Ints, risk: Risk, signal: float, fakes: int = 0) -> Interval:

@@ -93,34 +93,7 @@ class Packed:
         return drawn[:, : self.entries * self.bits]
 
 
-@dataclass(frozen=True)
-class Vector:
-    """A group's byte, then so many whole numbers of at most ``widest`` in size, four bytes each."""
-
-    entries: int
-    widest: int
-
-    @property
-    def size(self) -> int:
-        """The group, and four bytes per entry."""
-        return 1 + 4 * self.entries
-
-    def encode(self, messages: Ints) -> Bytes:
-        """Return the group's byte and little-endian numbers."""
-        numbers = np.ascontiguousarray(messages[:, 1:]).astype("<i4").view(np.uint8)
-        numbers = numbers.reshape(len(messages), 4 * self.entries)
-        return np.column_stack([messages[:, :1].astype(np.uint8), numbers])
-
-    def decode(self, blocks: Bytes) -> Ints:
-        """Return group and numbers."""
-        found = np.zeros((len(blocks), 1 + self.entries), dtype="<i4")
-        found[:, 0] = blocks[:, 0]
-        found[:, 1:] = np.ascontiguousarray(blocks[:, 1:]).view("<i4")
-        refuse_if((blocks[:, 0] > 1) | (found.max(axis=1) > self.widest) | (found.min(axis=1) < -self.widest))
-        return found
-
-
-Format = Number | Packed | Vector
+Format = Number | Packed
 
 
 def column_sums(bits: Bytes) -> Ints:

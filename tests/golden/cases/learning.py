@@ -9,6 +9,7 @@ from golden_results import ALGEBRA, chosen, digest, golden, json_of, known_entro
 
 import epsworth as ew
 from epsworth import learner
+from reproduction import published_lattice
 
 
 def squares(n=400):
@@ -117,8 +118,8 @@ def _():
     return {
         "rate": [learner.rate(d, private=private) for d in (1, 2, 5) for private in (True, False)],
         "smooth": learner.rate(2, exponent=0.5, margin_exponent=2.0),
-        "chernoff": learner.chernoff([0.5, 1.0], 100, 2.0),
-        "published": learner.published_bound(1.0, 100, 2.0),
+        "chernoff": published_lattice.chernoff([0.5, 1.0], 100, 2.0),
+        "published": published_lattice.published_bound(1.0, 100, 2.0),
     }
 
 
