@@ -233,7 +233,7 @@ def test_documents_that_cannot_be_read_are_refused_in_a_sentence(tmp_path):
         ({"names": [None, 1]}, "names must be a list of texts"),
         ({"classes": [0, math.inf]}, "classes must be texts or numbers"),
         ({"classes": None}, "classes must be a list"),
-        ({"version": True}, "not a table with version"),
+        ({"version": True}, "not an epsworth-cells document"),
         ({"alpha": "1e99999999"}, "alpha must"),
         ({"alpha": "1e-99999999"}, "alpha must"),
         ({"alpha": Decimal("1e99999999")}, "alpha must"),

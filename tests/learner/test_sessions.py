@@ -78,7 +78,7 @@ def test_fakes_that_name_one_row_are_seen(share):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda d: d["closed"][0]["counts"][0].__setitem__(0, -5), "counts must be pairs of whole numbers"),
+        (lambda d: d["closed"][0]["counts"][0].__setitem__(0, -5), "contradict each other"),
         (lambda d: d.update(closed={}), "closed must be a list of rounds"),
         (lambda d: d["config"].update(users=7), "one of another configuration"),
     ],

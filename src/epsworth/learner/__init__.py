@@ -85,7 +85,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the estimator, and scikit-learn with it, on first use."""
     if name == "LDPClassifier":
         return import_module("epsworth.learner.estimator").LDPClassifier
     raise AttributeError(f"module 'epsworth.learner' has no attribute {name!r}")

@@ -80,7 +80,6 @@ class Aggregator:
         return self._roll.seed if self._roll.marks else ""
 
     def __str__(self) -> str:
-        """Say how many reports of what."""
         return f"{self.users:,} reports of {self.config.mechanism}, {self.config.guarantee} each"
 
     def add(
@@ -132,7 +131,6 @@ class Aggregator:
         return int(found.users.sum())
 
     def _called(self, users: Iterable[str] | None, seed: Seed | None, shuffled: bool) -> Called | None:
-        """Return whom a call names, None where reports carry no name."""
         if shuffled and self._roll.marks:
             raise ValueError("these sums know their users' ids, and a shuffled batch holds none; aggregate it apart")
         if (shuffled or self.config.rows != "hash") and users is None and seed is None:
@@ -172,16 +170,13 @@ class Aggregator:
         found._roll = self._roll.joined(other._roll)
         return found
 
-    def __copy__(self) -> Aggregator:
-        """Return sums of their own: a shallow copy would share the ids."""
+    def __copy__(self) -> Aggregator:  # a shallow one would share the ids
         return self.merge(Aggregator(self.config))
 
     def __add__(self, other: object) -> Aggregator:
-        """Return `merge`."""
         return self.merge(other) if isinstance(other, Aggregator) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether configuration and all sums are equal."""
         return self.state() == other.state() if isinstance(other, Aggregator) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every report

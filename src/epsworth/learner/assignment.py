@@ -85,8 +85,11 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
     ids, key = _registered(users), seed_bytes(seed)
-    if isinstance(config, Round):
-        _refuse_other_rounds(config, ids, key)
+    for number, purpose in enumerate(_rounds(config.config, ids, key) if isinstance(config, Round) else ()):
+        if purpose != config.purpose:
+            raise ValueError(
+                f"users: number {number} answers the round of {purpose}, not of {config.purpose}; see assigned_rounds"
+            )
     return Called(_rows(config, kernel, ids, key), ids, key, config.session)
 
 
@@ -107,7 +110,6 @@ def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str,
 
 
 def _registered(users: Iterable[str]) -> list[bytes]:
-    """Return ids; refuse what is none, and an id that stands twice."""
     ids = list(map(_of_user, itertools.count(), _listed(users)))
     if len(set(ids)) < len(ids):
         first = {one: number for number, one in reversed(list(enumerate(ids)))}
@@ -117,7 +119,6 @@ def _registered(users: Iterable[str]) -> list[bytes]:
 
 
 def _rows(config: Asked, kernel: Rowed, ids: Sequence[bytes], key: bytes) -> Ints:
-    """Return the row of each id."""
     purpose = "row"
     if isinstance(config, Step):
         purpose = f"row of {config.purpose if isinstance(config, Round) else config.mechanism}"
@@ -150,14 +151,6 @@ def _rounds(config: TableConfig, ids: Sequence[bytes], seed: bytes) -> list[Purp
     ends = np.cumsum([int(share * whole) for _, share in config.shares])
     numbers = numbers_by_hash(whole, ids, seed, config.fingerprint(), "round")
     return [config.shares[at].purpose for at in np.searchsorted(ends, numbers, side="right").tolist()]
-
-
-def _refuse_other_rounds(asked: Round, ids: Sequence[bytes], seed: bytes) -> None:
-    for number, purpose in enumerate(_rounds(asked.config, ids, seed)):
-        if purpose != asked.purpose:
-            raise ValueError(
-                f"users: number {number} answers the round of {purpose}, not of {asked.purpose}; see assigned_rounds"
-            )
 
 
 def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:

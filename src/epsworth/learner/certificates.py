@@ -101,7 +101,6 @@ class Certificates(Result):
         check_spent(self.spent, self.confidence)
 
     def __str__(self) -> str:
-        """Say what is certified, and what is not."""
         text = (
             f"{int(self.certified.sum())} of {self.label.size} labels certified with confidence "
             f"{show_down(float(self.confidence))}, {assumption(self.fakes)}"
@@ -167,7 +166,6 @@ def certify(
 
 
 def _nothing_certified(found: Certificates, reason: str) -> Certificates:
-    """Return certificates that certify nothing."""
     ones, unknown, never = (np.full(found.cell.size, value) for value in (1.0, np.nan, False))
     point = None if found.point is None else never
     return replace(

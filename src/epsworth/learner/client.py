@@ -61,14 +61,7 @@ class Client:
         return drawn_reports(self.config, users, SystemWords(), row)
 
     def guarantee(self, reports: int = 1) -> Pure:
-        """Return what this many reports of one user keep together: epsilons add.
-
-        Examples
-        --------
-        >>> from epsworth.learner import Client, LatticeConfig
-        >>> Client(LatticeConfig(box=(0, 1), m=8, epsilon=1)).guarantee(reports=3).epsilon
-        3.0
-        """
+        """Return what this many reports of one user keep together: epsilons add."""
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
             raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
         return self.config.promise(reports)

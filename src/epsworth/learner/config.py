@@ -94,13 +94,14 @@ class Configuration(ABC):
 
     @cached_property
     def _fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.HASHED}: {canonical(self.hashed())}".encode()).hexdigest()
+        text = json.dumps(self.hashed(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"{self.HASHED}: {text}".encode()).hexdigest()
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Read the JSON form; a stated fingerprint must be the content's."""
         if format_of(document) != cls.FORMAT:
-            raise ValueError(f"this is not an {cls.FORMAT} document; write one with epsworth learn")
+            raise ValueError(f"this is not an {cls.FORMAT} document of version 1; write one with epsworth learn")
         for name in document:
             if name not in (*cls.KEYS, "format", "version", "fingerprint"):
                 raise ValueError(f"{short(name)}: unknown entry; the entries are {', '.join(cls.KEYS)}")
@@ -262,7 +263,7 @@ class LatticeConfig(Asked):
         fix(self, "names", _names(self.names, len(self.box)))
         if isinstance(self.m, bool) or not isinstance(self.m, (int, np.integer)) or self.m < 1:
             raise ValueError(
-                f"m must be a whole number of at least 1, got {shown(self.m)}; it is the number of cells per axis"
+                f"m must be a whole number of at least 1, got {short(self.m)}; it is the number of cells per axis"
             )
         if self.m > MOST_CELLS:
             raise ValueError(f"m must be at most {MOST_CELLS}; take a smaller m")
@@ -397,13 +398,6 @@ class LatticeConfig(Asked):
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> LatticeConfig:
-        """Read the JSON form; a stated fingerprint must be the content's."""
-        if format_of(document) != cls.FORMAT:
-            raise ValueError("the configuration is not a table with version = 1; write it anew")
-        return super().from_dict(document)
-
-    @classmethod
     def read(cls, document: Mapping[str, Any]) -> LatticeConfig:
         """Read the JSON form."""
         checked_epsilon(document["alpha"], "alpha")
@@ -415,28 +409,13 @@ class PureOfReporters(Pure):
     """Epsilon-LDP of those who report: that somebody does not is told to everybody."""
 
     def __str__(self) -> str:
-        """Return the promise with its unit, and of whom."""
         return f"{super().__str__()} of those who report"
-
-
-def shown(value: object) -> str:
-    """Return a public value for a message, shortened."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, lists in lists in lists
-        return f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
     """Refuse what is none of the choices."""
     if value not in choices:
-        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {shown(value)}")
-
-
-def canonical(document: Any) -> str:
-    """Return the one text of a JSON document."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+        raise ValueError(f"{field} must be one of {', '.join(choices)}, got {short(value)}")
 
 
 def checked_labels(classes: Sequence[Any], positions: Ints) -> Ints:
@@ -452,7 +431,7 @@ def checked_labels(classes: Sequence[Any], positions: Ints) -> Ints:
 def _check_mechanism(config: LatticeConfig) -> None:
     name, d = config.mechanism, len(config.box)
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {shown(name)}")
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {short(name)}")
     kind = MECHANISMS[name]
     if kind.binary_only and len(config.classes) > 2:
         raise ValueError(f"mechanism {name!r} knows two classes, got {len(config.classes)}; use hadamard, krr or oue")
@@ -484,7 +463,7 @@ def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
     try:
         pairs = np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"box must be one pair of numbers (low, high) per feature, got {shown(box)}") from None
+        raise ValueError(f"box must be one pair of numbers (low, high) per feature, got {short(box)}") from None
     if pairs.shape == (2,):
         pairs = np.tile(pairs, (1 if d is None else d, 1))
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or (d is not None and len(pairs) != d):
@@ -504,15 +483,15 @@ def checked_classes(classes: Any) -> tuple[Any, ...]:
     if hasattr(classes, "to_numpy"):  # a column of a frame
         classes = column_of(classes)
     if isinstance(classes, str) or not isinstance(classes, (Sequence, np.ndarray)) or getattr(classes, "ndim", 1) != 1:
-        raise ValueError(f"classes must be a list of labels, got {shown(classes)}")
+        raise ValueError(f"classes must be a list of labels, got {short(classes)}")
     labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
     for label in labels:
         if not isinstance(label, (str, int, float)) or (isinstance(label, float) and not math.isfinite(label)):
-            raise ValueError(f"classes must be texts or numbers, got {shown(label)}")
+            raise ValueError(f"classes must be texts or numbers, got {short(label)}")
     if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise ValueError(f"classes must be at least two different labels, got {shown(list(labels))}")
+        raise ValueError(f"classes must be at least two different labels, got {short(list(labels))}")
     if len({isinstance(label, str) for label in labels}) > 1:
-        raise ValueError(f"classes must be all texts or all numbers, got {shown(list(labels))}; write as texts")
+        raise ValueError(f"classes must be all texts or all numbers, got {short(list(labels))}; write as texts")
     return labels
 
 
@@ -522,8 +501,8 @@ def _names(names: Any, d: int) -> tuple[str, ...]:
         or not isinstance(names, (Sequence, np.ndarray))
         or any(not isinstance(name, str) for name in names)
     ):
-        raise ValueError(f"names must be a list of texts, one per feature, got {shown(names)}")
+        raise ValueError(f"names must be a list of texts, one per feature, got {short(names)}")
     found = tuple(map(str, names)) or tuple(f"x{i}" for i in range(d))
     if len(found) != d or len(set(found)) < d:
-        raise ValueError(f"names must be {d} different names, one per feature, got {shown(list(found))}")
+        raise ValueError(f"names must be {d} different names, one per feature, got {short(list(found))}")
     return found

@@ -140,7 +140,6 @@ def _of_numbers(own: list[Any]) -> NDArray[Any] | None:
 
 
 def _filled(values: Any) -> NDArray[Any]:
-    """Return a masked array's entries, None where they are hidden."""
     return np.asarray(values.astype(object).filled(None))
 
 
@@ -278,7 +277,6 @@ def odd_overlap(row: Ints, column: Ints) -> Ints:
 
 
 def _odd_numbers() -> Ints:
-    """Return popcount mod 2 of all 16-bit numbers, by doubling."""
     table = np.zeros(1, dtype=np.int64)
     while table.size < 1 << 16:
         table = np.concatenate([table, 1 - table])

@@ -112,20 +112,17 @@ class LDPClassifier(ClassifierMixin, BaseEstimator, Certifying):  # type: ignore
         return self
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-        """Return rows, which the learner itself reads, and labels."""
         with _nothing_shown():
             _, labels = check_X_y(X, y, **self._kinds)
         return array_of(X), labels
 
     @property
     def _declared(self) -> bool:
-        """Whether ``bounds`` are columns of a table."""
         given = self.bounds
         return isinstance(given, (list, tuple)) and any(isinstance(one, (Number, Category)) for one in given)
 
     @property
     def _kinds(self) -> dict[str, Any]:
-        """What scikit-learn checks of rows."""
         return {"dtype": None, "ensure_all_finite": False} if self._declared else {"dtype": np.float64}
 
     def _config(
@@ -215,7 +212,6 @@ def _names(X: Any) -> list[str]:
 
 
 def _generator(random_state: Any) -> np.random.Generator:
-    """Return a generator of scikit-learn's customary argument."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))

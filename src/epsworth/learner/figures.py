@@ -93,7 +93,6 @@ def told_of_table(learner: TableLearner) -> dict[str, Any]:
 
 
 def _centres(model: Classifier, side: int) -> Floats:
-    """Return a point per cell, in row-major order: its middle, or the lattice's own point."""
     config, kernel = model.config, model.config.kernel
     steps = np.arange(side) / max(1, side - 1) if kernel.overlapping else (np.arange(side) + 0.5) / side
     grids = np.meshgrid(*[low + steps * (high - low) for low, high in config.box], indexing="ij")
@@ -135,7 +134,6 @@ def _of_cells(model: Classifier, labels: Any, sure: Certificates | None) -> dict
 
 
 def _ranges(model: Classifier, cell: int) -> list[list[float]]:
-    """Return what a cell spans of every feature, in natural units."""
     config, kernel = model.config, model.config.kernel
     index = np.unravel_index(cell, [kernel.side] * kernel.d)
     found = []
@@ -192,7 +190,6 @@ def plot_map(model: Classifier, path: str | Path, confidence: float = 0.95, *, f
 
 
 def _points(model: Classifier) -> tuple[Floats, tuple[int, int]]:
-    """Return the middles of the picture's points ``(n, d)``, row by row from below."""
     steps = (np.arange(POINTS) + 0.5) / POINTS
     own = [low + steps * (high - low) for low, high in model.config.box]
     if len(own) == 1:
@@ -226,7 +223,6 @@ def plot_scores(model: TableClassifier, path: str | Path) -> None:
 
 
 def _draw_column(panel: Axes, column: Column, knots: Knots | None, table: Floats, model: TableClassifier) -> None:
-    """Draw one column: steps over a number's bins, points over a category's values."""
     classes = [str(label) for label in model.config.classes]
     if len(classes) == 2:  # the two are each other's mirror image but for a constant that decides nothing
         classes, table = [f"for {classes[1]}, less {classes[0]}"], (table[:, 1] - table[:, 0])[:, None]

@@ -38,7 +38,6 @@ class Tally(NamedTuple):
     users: Ints
 
     def __add__(self, other: object) -> Tally:
-        """Return the tally of both sets of reports."""
         assert isinstance(other, Tally)
         return Tally(self.counts + other.counts, self.users + other.users)
 

@@ -157,7 +157,6 @@ class Classifier(Certifying):
         return cls(Aggregator(aggregate.config, aggregate.tally), smoothing)
 
     def __str__(self) -> str:
-        """Say what it was learnt from, and how finely."""
         width = "" if self.width_ is None else f", smoothed over {self.width_:g} of the box"
         return f"{self.aggregate}: {self.config.kernel.cells:,} cells{width}"
 

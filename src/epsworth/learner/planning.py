@@ -79,7 +79,6 @@ class Plan(Result):
     fakes: int
 
     def __str__(self) -> str:
-        """Return the plan in a sentence."""
         sure = f"with confidence {show_down(float(self.confidence))}"
         chance = f"with probability {show_down(self.power)} ({self.mechanism}), {assumption(self.fakes)}"
         if self.margin > 1:
@@ -239,7 +238,6 @@ def _out_of_reach(kernel: Mechanism, margin: float, fakes: int | Fraction) -> st
 
 
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
-    """Return the mechanism as a function of epsilon; refuse one whose certificate cannot be planned."""
     able = [name for name, kind in MECHANISMS.items() if kind.duels is not Mechanism.duels]  # of exact tests
     if mechanism not in able:
         raise ValueError(f"mechanism must be one that certifies: {', '.join(able)}; got {mechanism!r}")

@@ -159,6 +159,8 @@ def checked_sources(sources: Sequence[str | Path], destination: Path | None = No
         raise ValueError(f"sources must be a list of files, got {short(str(sources))}; put a single one in a list")
     paths = [Path(source) for source in sources]
     for number, path in enumerate(paths):
+        if not path.is_file():
+            raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
         if destination is not None:
             check_distinct(source=path, destination=destination)
         for other in paths[:number]:
@@ -171,8 +173,6 @@ def checked_sources(sources: Sequence[str | Path], destination: Path | None = No
 
 def _parts(config: Asked, path: Path) -> Iterator[Part]:
     """Cut a packed file at whole reports; other files stay whole."""
-    if not path.is_file():
-        raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
     size, unit = os.path.getsize(path), config.report_size
     whole = is_lines(path) or begins_with(path, MAGIC)
     step = size if whole else max(PART, config.kernel.empty().counts.nbytes) // unit * unit
@@ -190,33 +190,19 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     if not shuffled:
         refuse_files(config)
     found = Aggregator(config)
-    with part.path.open("rb") as stream:
-        try:
-            for reports in (
-                _packed_of_lines(stream) if is_lines(part.path) else _packed(stream, part, config.report_size)
-            ):
-                found.add(reports, shuffled=shuffled)
-        except ValueError as error:
-            after = f", after {part.start // config.report_size + found.users:,} good ones"
-            raise ValueError(f"{part.path}: {error}{after}") from None
+    try:
+        for reports in report_blocks(config, part):
+            found.add(reports, shuffled=shuffled)
+    except ValueError as error:
+        after = f", after {part.start // config.report_size + found.users:,} good ones"
+        raise ValueError(f"{part.path}: {error}{after}") from None
     return found
 
 
-def report_blocks(config: Asked, path: Path) -> Iterator[bytes | list[bytes]]:
-    """Yield the reports of a file as they lie there, in bounded memory; a state, which holds none, is refused."""
-    if not path.is_file():
-        raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
-    if begins_with(path, MAGIC):
-        raise ValueError(f"{path} is the state of an aggregation, which holds no reports; name files of reports")
-    lines = is_lines(path)
-    with path.open("rb") as stream:
-        if lines:
-            try:
-                yield from _packed_of_lines(stream)
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
-        else:
-            yield from _packed(stream, Part(path, 0, os.path.getsize(path)), config.report_size)
+def report_blocks(config: Asked, part: Part) -> Iterator[bytes | list[bytes]]:
+    """Yield the reports of a part of a file as they lie there, in bounded memory."""
+    with part.path.open("rb") as stream:
+        yield from _packed_of_lines(stream) if is_lines(part.path) else _packed(stream, part, config.report_size)
 
 
 def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
@@ -406,7 +392,6 @@ def _check_assigned(config: Asked, destination: Path, person: str | None, seed: 
 
 
 def _assigned(ids: Sequence[Any], roll: Mapping[str, int | None]) -> Assigned:
-    """Return who reports about which row; everybody has one report."""
     own = list(map(str, ids))
     if not own:
         raise ValueError("none of these people answers this round; report those of assigned_rounds(config, ids, seed)")

@@ -90,7 +90,6 @@ class Cosine(Question, Mechanism):
 
 
 def _degrees(most: int, d: int) -> Ints:
-    """Return all exponents of total degree at most ``most``."""
     rows: list[tuple[int, ...]] = [()]
     for _ in range(d):
         rows = [(*row, k) for row, k in product(rows, range(most + 1)) if sum(row) + k <= most]

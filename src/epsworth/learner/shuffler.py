@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsworth.files import check_writable, replacing
-from epsworth.learner.aggregation import BATCH, Aggregator
+from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
 from epsworth.learner.config import Asked
 from epsworth.learner.mechanism import Rowed
-from epsworth.learner.report_files import PACKED, checked_sources, is_lines, report_blocks
+from epsworth.learner.report_files import PACKED, Part, checked_sources, is_lines, report_blocks
 from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
@@ -130,12 +130,14 @@ def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
     """Yield blocks of reports that carry no name, all of which must be good."""
     checked = Aggregator(config)
     for path in paths:
-        for block in report_blocks(config, path):
-            try:
+        if begins_with(path, MAGIC):
+            raise ValueError(f"{path} is the state of an aggregation, which holds no reports; name files of reports")
+        try:
+            for block in report_blocks(config, Part(path, 0, path.stat().st_size)):
                 checked.add(block)
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
-            yield block if isinstance(block, bytes) else b"".join(block)
+                yield block if isinstance(block, bytes) else b"".join(block)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
 
 
 class _Collector:
@@ -151,8 +153,6 @@ class _Collector:
 
     def read(self, path: Path) -> None:
         """Take a file of JSON lines."""
-        if not path.is_file():
-            raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
         if not is_lines(path):
             raise ValueError(f"{path}: reports beside ids are JSON lines, one {{'id': .., 'report': ..}} a line")
         with path.open("rb") as stream:

@@ -64,7 +64,6 @@ class Accuracies(Result):
     fakes: int
 
     def __str__(self) -> str:
-        """Return a line per candidate."""
         rows = zip(self.estimate, self.lower, self.upper, self.users, strict=True)
         lines = [
             f"candidate {number}: accuracy {estimate:.3f}, from {round_down(low):.3f} to {round_up(high):.3f}, "

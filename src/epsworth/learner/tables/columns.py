@@ -15,7 +15,6 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import shown
 from epsworth.learner.encoding import Values, reverse, sequency
 from epsworth.numerals import short
 
@@ -52,7 +51,7 @@ class Number:
         _check_name(self)
         for end in (self.low, self.high):
             if isinstance(end, bool) or not isinstance(end, (int, float, np.number)) or not math.isfinite(end):
-                raise ValueError(f"column {self.name!r}: low and high must be finite numbers, got {shown(end)}")
+                raise ValueError(f"column {self.name!r}: low and high must be finite numbers, got {short(end)}")
         low, high = float(self.low), float(self.high)
         if not (low < high and math.isfinite(high - low)):
             raise ValueError(f"column {self.name!r}: need finite low < high, got {low:g} and {high:g}")
@@ -136,11 +135,7 @@ class Records(NamedTuple):
     known: Bools
     label: Ints
 
-    def part(self, run: slice) -> Records:
-        """Return a run of the users."""
-        return self.taken(run)
-
-    def taken(self, users: slice | Ints) -> Records:
+    def part(self, users: slice | Ints) -> Records:
         """Return some of the users."""
         return Records(self.place[users], self.known[users], self.label[users])
 
@@ -171,7 +166,7 @@ def binned(columns: Sequence[Column], place: Ints, knots: Sequence[Knots | None]
 def checked_columns(columns: Any) -> tuple[Column, ...]:
     """Return declared columns; tables, as JSON holds them, are read."""
     if isinstance(columns, (str, Mapping)) or not isinstance(columns, Sequence) or not columns:
-        raise ValueError(f"columns must be a list of Number and Category, got {shown(columns)}")
+        raise ValueError(f"columns must be a list of Number and Category, got {short(columns)}")
     found = tuple(column_of(one) for one in columns)
     names = [column.name for column in found]
     if len(set(names)) < len(names):
@@ -185,15 +180,11 @@ def column_of(entry: Any) -> Column:
     if isinstance(entry, (Number, Category)):
         return entry
     if not isinstance(entry, Mapping):
-        raise ValueError(f"columns must be Number and Category, got {shown(entry)}")
+        raise ValueError(f"columns must be Number and Category, got {short(entry)}")
     kind = Category if "values" in entry else Number
-    known = {field.name for field in fields(kind)}
-    for name in entry:
-        if name not in known:
-            raise ValueError(f"columns: unknown entry {short(name)}; a column has {', '.join(sorted(known))}")
-    for name in known - {"missing"}:
-        if name not in entry:
-            raise ValueError(f"columns: {name} is missing from {shown(dict(entry))}")
+    needed, given = {field.name for field in fields(kind)} - {"missing"}, set(entry) - {"missing"}
+    if needed != given:
+        raise ValueError(f"columns: a column has {', '.join(sorted(needed))}, and maybe missing, got {short(entry)}")
     return kind(**entry)
 
 
@@ -207,9 +198,9 @@ def column_told(column: Column) -> dict[str, Any]:
 
 def _check_name(column: Column) -> None:
     if not isinstance(column.name, str) or not column.name:
-        raise ValueError(f"a column's name must be a text, got {shown(column.name)}")
+        raise ValueError(f"a column's name must be a text, got {short(column.name)}")
     if not isinstance(column.missing, bool):
-        raise ValueError(f"column {column.name!r}: missing must be true or false, got {shown(column.missing)}")
+        raise ValueError(f"column {column.name!r}: missing must be true or false, got {short(column.missing)}")
 
 
 class Row(NamedTuple):
@@ -231,7 +222,6 @@ class Rows:
         )
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return int(self.column.size)
 
 

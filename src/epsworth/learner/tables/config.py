@@ -24,13 +24,13 @@ from epsworth.learner.config import (
     checked_classes,
     checked_labels,
     plain_epsilon,
-    shown,
 )
 from epsworth.learner.encoding import label_positions, names_of, number_of, positions_of, table_of
 from epsworth.learner.mechanism import checked_users
 from epsworth.learner.tables.columns import Category, Column, Records, checked_columns, column_told
 from epsworth.learner.tables.regimes import REGIMES, Plan, planned
 from epsworth.mechanisms.rational import Exact
+from epsworth.numerals import short
 from epsworth.rounding import float_above
 from epsworth.values import numbers
 
@@ -103,7 +103,7 @@ class TableConfig(Configuration):
         if self.rounds == "auto":
             fix(self, "rounds", self._by_rule().regime)
         if self.rounds not in REGIMES:
-            raise ValueError(f"rounds must be auto or one of {', '.join(REGIMES)}, got {shown(self.rounds)}")
+            raise ValueError(f"rounds must be auto or one of {', '.join(REGIMES)}, got {short(self.rounds)}")
         if len(self.classes) > 2 and self.rounds != "additive":
             raise ValueError(f"rounds={self.rounds!r} knows two classes, got {len(self.classes)}; use additive")
 
@@ -113,7 +113,6 @@ class TableConfig(Configuration):
             )
 
     def _most_rows(self) -> int:
-        """Return a bound on how many rows a round may have."""
         characters = 1 << (len(self.classes) - 1).bit_length()
         d = len(self.columns)
         return int(max(characters * sum(column.side for column in self.columns), d * d // 2))
@@ -211,7 +210,6 @@ class TableConfig(Configuration):
 
 
 def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, Bools]:
-    """Return places or positions, and where there is a value at all; where there is none the place is 0."""
     if isinstance(column, Category):
         found = positions_of(column.known, values)
         return np.maximum(found, 0), found >= 0

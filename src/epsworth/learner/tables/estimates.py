@@ -280,7 +280,6 @@ def kappa(masses: Floats) -> Floats:
 
 
 def _line(table: Floats) -> Floats:
-    """Return the kappas of a column, by the masses that its rows without a label tell."""
     return kappa(np.clip(walsh(BINS).T @ table[:, 0] / BINS, LEAST_BIN, None))
 
 

@@ -15,9 +15,8 @@ from epsworth.arrays import Rng, generator
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
 from epsworth.learner.aggregation import Aggregator, begins_with
-from epsworth.learner.coins import Ints
 from epsworth.learner.fakes import why_odd
-from epsworth.learner.mechanism import MOST_USERS, Tally
+from epsworth.learner.mechanism import Tally
 from epsworth.learner.tables.columns import Knots, Records
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
@@ -162,7 +161,7 @@ class TableLearner:
             raise ValueError("closed must be a list of rounds, and seed a text; close the rounds again")
         found._seed = seed
         for entry in closed:
-            asked, counts = Round.from_dict(entry["round"]), _counts(entry["counts"])
+            asked, counts = Round.from_dict(entry["round"]), np.array(entry["counts"], dtype=np.int64).reshape(-1, 2)
             if asked.config != found.config:
                 raise ValueError("a closed round is one of another configuration; close the rounds again")
             expected = found.open()
@@ -201,17 +200,6 @@ class TableLearner:
         return TableClassifier(self.config, self._knots, self._model)
 
 
-def _counts(entries: Any) -> Ints:
-    """Read a round's sums."""
-    whole = isinstance(entries, list) and all(
-        isinstance(row, list) and len(row) == 2 and all(type(one) is int and 0 <= one <= MOST_USERS for one in row)
-        for row in entries
-    )
-    if not whole:
-        raise ValueError("counts must be pairs of whole numbers; close the round again")
-    return np.array(entries, dtype=np.int64).reshape(-1, 2)
-
-
 def is_session(document: object) -> bool:
     """Tell a learner's file from a configuration."""
     return isinstance(document, Mapping) and document.get("format") == FORMAT
@@ -247,7 +235,6 @@ def learn_table(
 
 
 def _learnt(learner: TableLearner, records: Records, source: np.random.Generator, users: int | None) -> TableClassifier:
-    """Close all rounds with simulated sums."""
     n = records.label.size
     order = source.permutation(n) if users is None else np.arange(n)
     start = 0
@@ -255,7 +242,7 @@ def _learnt(learner: TableLearner, records: Records, source: np.random.Generator
         share = next(one.share for one in learner.config.shares if one.purpose == asked.purpose)
         part = max(1, int(share * (n if users is None else users)))
         if users is None:
-            own = records.taken(order[start : start + part] if start < n else order[-1:])
+            own = records.part(order[start : start + part] if start < n else order[-1:])
             tally = asked.kernel.simulate(own, source)
         else:
             tally = asked.kernel.simulate(records, source, part)

@@ -23,7 +23,6 @@ from epsworth.learner.config import Asked, LatticeConfig
 from epsworth.learner.encoding import signs
 from epsworth.learner.mechanism import Mechanism, Question, Users
 from epsworth.learner.tables.columns import (
-    BINS,
     EVEN,
     FINE,
     Category,
@@ -281,9 +280,9 @@ class Round(Step):
         """Return the JSON form."""
         found: dict[str, Any] = {"format": self.FORMAT, "config": self.config.to_dict(), "purpose": self.purpose}
         if self.knots is not None:
-            found["knots"] = knots_told(self.knots)
+            found["knots"] = self.knots
         if self.scores is not None:
-            found["scores"] = {str(j): list(s) for j, s in zip(self.scores.columns, self.scores.scores, strict=True)}
+            found["scores"] = {str(j): s for j, s in zip(self.scores.columns, self.scores.scores, strict=True)}
         if self.candidates:
             found["candidates"] = [one.to_dict() for one in self.candidates]
         return found
@@ -309,29 +308,29 @@ class Round(Step):
         return found
 
 
-def _bins(column: Any) -> int:
-    return column.bins if isinstance(column, Category) else BINS
-
-
-def knots_told(knots: Maps) -> list[list[int] | None]:
-    """Return the JSON form of maps."""
-    return [None if own is None else list(own) for own in knots]
-
-
 def read_knots(document: Any, config: TableConfig) -> Maps | None:
     """Read maps of a configuration's columns, or none."""
     if document is None:
         return None
-    if not isinstance(document, list) or len(document) != len(config.columns):
+    if not isinstance(document, (list, tuple)) or len(document) != len(config.columns):
         raise ValueError(f"knots must be a list of {len(config.columns)}, one per column; open the round again")
-    return tuple(_knots(own, column) for own, column in zip(document, config.columns, strict=True))
+    found: list[Knots | None] = []
+    for own, column in zip(document, config.columns, strict=True):
+        if isinstance(column, Category):
+            if own is not None:
+                raise ValueError(f"knots: {column.name} is a category and has none; open the round again")
+            found.append(None)
+            continue
+        found.append(rising := _whole("knots", own, FINE + 1))
+        if rising[0] != 0 or rising[-1] != 1 << 32 or any(b < a for a, b in pairwise(rising)):
+            raise ValueError(f"knots: those of {column.name} must rise from 0 to 2^32; open the round again")
+    return tuple(found)
 
 
 def _alive(document: Any, config: TableConfig) -> Alive | None:
-    """Read the published scores of the columns that say something."""
     if document is None:
         return None
-    known = {str(j): _bins(column) for j, column in enumerate(config.columns)}
+    known = {str(j): column.bins for j, column in enumerate(config.columns)}
     if not isinstance(document, Mapping) or len(document) < 2 or not set(document) <= set(known):
         raise ValueError("scores must be tables of two columns or more, by their numbers; open the round again")
     order = sorted(document, key=int)
@@ -340,7 +339,7 @@ def _alive(document: Any, config: TableConfig) -> Alive | None:
 
 def read_binary(document: Any, config: TableConfig) -> Binary:
     """Read a published classifier of a configuration's columns."""
-    sides = [_bins(column) for column in config.columns]
+    sides = [column.bins for column in config.columns]
     if not isinstance(document, Mapping) or not {"intercept", "tables", "missing"} <= set(document):
         raise ValueError("a score must have intercept, tables and missing; write it again")
     given = document["tables"]
@@ -349,17 +348,6 @@ def read_binary(document: Any, config: TableConfig) -> Binary:
     tables = tuple(_whole("tables", t, side) for t, side in zip(given, sides, strict=True))
     (start,) = _whole("intercept", [document["intercept"]], 1)
     return Binary(start, tables, _whole("missing", document["missing"], len(sides)))
-
-
-def _knots(own: Any, column: Any) -> Knots | None:
-    if isinstance(column, Category):
-        if own is not None:
-            raise ValueError(f"knots: {column.name} is a category and has none; open the round again")
-        return None
-    found = _whole("knots", own, FINE + 1)
-    if found[0] != 0 or found[-1] != 1 << 32 or any(b < a for a, b in pairwise(found)):
-        raise ValueError(f"knots: those of {column.name} must rise from 0 to 2^32; open the round again")
-    return found
 
 
 def _whole(field: str, entries: Any, count: int) -> tuple[int, ...]:
@@ -472,7 +460,6 @@ class ScoreAudit(Step):
         return as_floats(self.score.totals(bins, records.known)[:, None] / UNIT)
 
     def _users(self, records: Records) -> Users:
-        """Return the scores as points of the bands; a label that was not declared is nowhere."""
         unit, _ = self.bands.scaled(self._scores(records))
         return Users(unit, np.maximum(records.label, 0), records.label < 0)
 
@@ -480,7 +467,7 @@ class ScoreAudit(Step):
         """Return the JSON form."""
         return {
             "format": self.FORMAT, "config": self.config.to_dict(), "about": self.about, "score": self.score.to_dict(),
-            "knots": None if self.knots is None else knots_told(self.knots), "middle": self.middle,
+            "knots": self.knots, "middle": self.middle,
             "spread": self.spread,
         }  # fmt: skip
 

@@ -51,7 +51,6 @@ def naive_bayes(found: Joint) -> Additive:
 
 
 def _presence(found: Joint) -> tuple[Floats, Floats]:
-    """Return what being present, and being missing, says for every label ``(columns, classes)``; 0 where not asked."""
     told = [
         (np.zeros_like(found.prior),) * 2 if present is None else _kept_and_lost(present, found.prior)
         for present in found.present
@@ -68,7 +67,6 @@ def log_ratios(table: Floats, prior: Floats) -> Floats:
 
 
 def _kept_and_lost(present: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Return log ratios of being present, and of being missing."""
     here = np.clip(present / prior, 0, 1)
     told = []
     for chance in (here, 1 - here):
@@ -163,7 +161,6 @@ def weighted(model: Additive, found: Joint, own: Alive, values: Values) -> tuple
 
 
 def _moments(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Floats, Floats, Floats, float]:
-    """Return the covariance within labels, the difference of means, means by label, and the ridge."""
     told, k = differences(model), len(own.columns)
     tables = [_masses(found.tables[j]) for j in own.columns]
     score = [told[j] for j in own.columns]
