@@ -68,7 +68,7 @@ DOORS = {
     "learner": lambda table, path: column(table, "age"),
     "learner's features": lambda table, path: LatticeConfig(
         box=(0, 1), names=["age"], m=4, mechanism="krr", epsilon=0.1
-    ).check_columns(table),
+    ).points(table),
     "pac": lambda table, path: checked_columns(table.to_pandas()),
     "pac's gaps": lambda table, path: check_finite(np.array([[np.nan, 0, 0]]), table.columns),
 }

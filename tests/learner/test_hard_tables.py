@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from epsworth.learner import Number, TableConfig, learn_table
+from epsworth.learner.tables.config import planned
 from epsworth.learner.tables.estimates import outline, tree
-from epsworth.learner.tables.regimes import planned
 
 FIRST = 10_619  # users of six columns at epsilon 1, of whom the rounds become those of lines
 

@@ -34,9 +34,9 @@ from epsworth.learner.coins import WORD
 from epsworth.learner.config import load_asked
 from epsworth.learner.encoding import sequency, signs, walsh
 from epsworth.learner.tables.columns import EVEN, FINE, Records, bins_of, table_rows
+from epsworth.learner.tables.config import planned
 from epsworth.learner.tables.estimates import evened, kappa, knots, shrink, tree
 from epsworth.learner.tables.learner import learn_table
-from epsworth.learner.tables.regimes import planned
 from epsworth.mechanisms.words import ReplayableWords
 
 GIVEN = json.loads((Path(__file__).parents[1] / "reference/learner_tables.json").read_text())

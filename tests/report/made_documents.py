@@ -12,6 +12,7 @@ import numpy as np
 from made_pages import HOSTILE
 
 from epsworth.report.text import noise_name, observed
+from reproduction.published_lattice import Parity
 
 NAMES = r"(?<![\w(])(?:(?:pb|truncated|discrete|clamped)_)*(?:laplace|gaussian|staircase|optimal)(?![\w)])"
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -143,7 +144,7 @@ MAKERS = {
     "learnt three": lambda: _learnt(d=3, m=3, classes=("a", "b", "c")),
     "learnt series": lambda: _learnt(mechanism="cosine"),
     "learnt table": _learnt_table,
-    "learnt lattice": lambda: _learnt(mechanism="parity"),
+    "learnt lattice": lambda: _learnt(mechanism=Parity.name),
 }
 
 

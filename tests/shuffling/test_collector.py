@@ -34,6 +34,7 @@ from epsworth.learner import (
     shuffle_files,
 )
 from epsworth.learner.assignment import called
+from reproduction import published_lattice  # noqa: F401  "parity"
 
 SEED = "published after all ids were registered"
 CONFIG = LatticeConfig(box=(0, 1), m=4, mechanism="hadamard", epsilon=1, rows="hash")

@@ -56,7 +56,7 @@ def config(
         typer.Option("--epsilon", "-e", help="Privacy parameter of one report: the whole record, label included."),
     ] = None,
     classes: Annotated[str, typer.Option(help="The labels, separated by commas.")] = "0,1",
-    mechanism: Annotated[str, typer.Option(help="auto, or hadamard, ternary, krr, oue, parity, cosine.")] = "auto",
+    mechanism: Annotated[str, typer.Option(help="auto, or hadamard, ternary, krr, oue, cosine.")] = "auto",
     cells: Annotated[int | None, typer.Option(help="Cells per axis (cosine: degree).")] = None,
     users: Annotated[int | None, typer.Option(help="Expected users; chooses the cells.")] = None,
     outside: Annotated[
@@ -82,7 +82,7 @@ def config(
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
     from epsworth.learner.table import suited
-    from epsworth.learner.tables.regimes import MOST_BY_CELLS
+    from epsworth.learner.tables.config import MOST_BY_CELLS
 
     if epsilon is None:
         raise ValueError("--epsilon is missing; give the privacy parameter of one report")
@@ -322,9 +322,9 @@ def plan(
         float | None, typer.Option(help="Confidence of the cell's certificate; default: 0.95.")
     ] = None,
     power: Annotated[float, typer.Option(help="Probability of the certificate.")] = 0.8,
-    mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr, oue or parity.")] = "hadamard",
+    mechanism: Annotated[str, typer.Option(help="hadamard, ternary, krr or oue.")] = "hadamard",
     cells: Annotated[int | None, typer.Option(help="Cells per axis; krr needs them.")] = None,
-    features: Annotated[int | None, typer.Option(help="Features; krr and parity need them.")] = None,
+    features: Annotated[int | None, typer.Option(help="Features; krr needs them.")] = None,
     mass: Annotated[
         float, typer.Option(help="At most this share of the users is in the cell; matters to ternary, krr and oue.")
     ] = 1.0,

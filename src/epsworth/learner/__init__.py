@@ -5,7 +5,7 @@ A record is encoded, randomised on the device, and reports are aggregated (Wang,
 ``encoding``      entries, labels and cells, read as integers; ``walsh``: characters and their transform
 ``coins``         draws from integers
 ``wire``          reports as bytes
-``mechanism``     what every mechanism offers; ``disjoint``, ``overlapping``, ``series``: the mechanisms
+``mechanism``     what every mechanism offers; ``disjoint``, ``series``: the mechanisms
 ``table``         MECHANISMS: the one table; the choice by variance; how many cells
 ``config``        `LatticeConfig`: what clients and server agree on
 ``client``        `Client`: one user's report; ``assignment``: which row it is about, by hash

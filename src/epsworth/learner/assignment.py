@@ -35,7 +35,7 @@ Seed = str | bytes
 def assigned_rows(config: Asked, users: Iterable[str], seed: Seed) -> Ints:
     """Return the row that each user's report must be about ``(n,)``, for a configuration with ``rows="hash"``.
 
-    Rows are uniform, as SHA-256 is; for "parity" class times rows of a class plus row.
+    Rows are uniform, as SHA-256 is.
 
     Parameters
     ----------

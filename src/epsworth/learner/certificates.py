@@ -28,8 +28,7 @@ Fakes = int | float | Fraction  # how many, or below one half which share of the
 class Holder(NamedTuple):
     """Declared smoothness: ``|eta(x) - eta(x')| <= constant |x - x'|^exponent``, largest coordinate, natural units.
 
-    ``mass`` is an upper bound on the share of users in any one cell; it must hold for certain, or be known with a
-    confidence of its own, whose miss adds to that of the certificates.
+    ``mass`` is an upper bound on the share of users in any one cell, which must hold for certain.
 
     Examples
     --------

@@ -28,17 +28,14 @@ class Client:
 
     Parameters
     ----------
-    config : LatticeConfig
+    config : LatticeConfig, Round or ScoreAudit
 
     Examples
     --------
-    >>> from epsworth.learner import Client, LatticeConfig, assigned_rows
+    >>> from epsworth.learner import Client, LatticeConfig
     >>> client = Client(LatticeConfig(box=(0, 1), m=8, epsilon=1))
     >>> len(client.report([0.3], 1)) == client.config.report_size
     True
-    >>> assigned = LatticeConfig(box=(0, 1), m=8, epsilon=1, rows="hash")
-    >>> (row,) = assigned_rows(assigned, ["ann"], seed="published when all ids were registered")
-    >>> report = Client(assigned).report([0.3], 1, row=row)
     """
 
     def __init__(self, config: Asked) -> None:

@@ -229,7 +229,7 @@ class LatticeConfig(Asked):
     names : sequence of str, optional
         Names of the features.
     rows : {"drawn", "hash"}
-        Which row a report of "hadamard", "parity" or "cosine" is about: one that the client draws, or the one that a
+        Which row a report of "hadamard" or "cosine" is about: one that the client draws, or the one that a
         public seed and the user's id say (`assigned_rows`), so that a fake cannot choose it.
 
     Examples
@@ -350,10 +350,9 @@ class LatticeConfig(Asked):
     def admitted(self, X: ArrayLike, y: Any) -> Users:
         """Return the users as their reports will state them.
 
-        A record with a missing value, a text, or a label that is not declared states nothing, like one outside the box
-        with ``outside="zero"``: its report has a law of its own, fixed by the public configuration alone, which is
-        within e^epsilon of that of every record.  Infinite values lie outside the box.  Shapes and columns, which no
-        value decides, are still refused; so is, with ``outside="refuse"``, all that `users` refuses.
+        A record with a missing value, a text, or a label that is not declared states nothing, by a law that the public
+        configuration alone decides, within e^epsilon of that of every record.  Infinite values lie outside the box.
+        Shapes and columns, which no value decides, are refused; with ``outside="refuse"`` all that `users` refuses.
         """
         if self.outside == "refuse":
             return self.users(X, y)
@@ -365,17 +364,13 @@ class LatticeConfig(Asked):
 
     def _numbers(self, X: ArrayLike) -> Floats:
         """Return the numbers of a table ``(n, d)``, NaN where an entry is none; a frame's columns must be ours."""
-        self.check_columns(X)
-        return points_of(X, len(self.box), ", ".join(self.names))
-
-    def check_columns(self, X: ArrayLike) -> None:
-        """Refuse a frame whose columns are not the features."""
         columns = names_of(X) or list(self.names)
         if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
             raise ValueError(
                 f"{shown_names(columns, 'X has the columns')}, but the configuration's features are "
                 f"{', '.join(self.names)}; select them in this order"
             )
+        return points_of(X, len(self.box), ", ".join(self.names))
 
     def scaled(self, points: Floats) -> tuple[Floats, Bools]:
         """Return numbers ``(n, d)``, infinite ones too, clipped to the unit box, and which were outside."""
@@ -439,7 +434,7 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
     if config.rows == "hash" and not issubclass(kind, Rowed):
         raise ValueError(
-            f"rows='hash' needs a mechanism whose reports name a row, got {name!r}; use hadamard, parity or cosine"
+            f"rows='hash' needs a mechanism whose reports name a row, got {name!r}; use hadamard or cosine"
         )
     kernel = config.kernel
     if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:

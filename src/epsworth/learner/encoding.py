@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Hashable, Mapping, Sequence, Set
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -245,11 +244,6 @@ def _strides(side: int, d: int) -> Ints:
     return np.array([side**axis for axis in reversed(range(d))], dtype=np.int64)
 
 
-def floors(unit: Floats, m: int) -> Ints:
-    """Return floor(u / h) per axis, in 0..m; the upper end alone gives m."""
-    return np.minimum(np.floor(unit * m), m).astype(np.int64)
-
-
 def cells(unit: Floats, m: int) -> Ints:
     """Return the partition's cell of each point ``(n, d)``; cells are closed below, the last one also above."""
     return flat(np.minimum((unit * m).astype(np.int64), m - 1), m)
@@ -258,16 +252,6 @@ def cells(unit: Floats, m: int) -> Ints:
 def nearest(unit: Floats, m: int) -> Ints:
     """Return the nearest lattice point per axis ``(n, d)``; ties go to the lower one."""
     return np.clip(np.ceil(unit * m - 0.5), 0, m).astype(np.int64)
-
-
-def parity_centres(k: Ints, parity: Ints) -> Ints:
-    """Return, per axis, the lattice point of a parity whose cell [j - 1, j + 1) h holds floor value k; m + 1: none."""
-    return k + ((k + parity) & 1)
-
-
-def parities(d: int) -> Ints:
-    """Return the 2^d parity classes, one per row."""
-    return np.array(list(product((0, 1), repeat=d)), dtype=np.int64)
 
 
 def odd_overlap(row: Ints, column: Ints) -> Ints:

@@ -23,10 +23,9 @@ from epsworth.learner.encoding import array_of
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
-from epsworth.learner.tables.config import TableConfig
+from epsworth.learner.tables.config import MOST_BY_CELLS, TableConfig
 from epsworth.learner.tables.learner import learn_table
 from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
-from epsworth.learner.tables.regimes import MOST_BY_CELLS
 from epsworth.mechanisms.rational import Exact
 from epsworth.refusals import alone
 
@@ -90,7 +89,9 @@ class LDPClassifier(ClassifierMixin, BaseEstimator, Certifying):  # type: ignore
     def fit(self, X: ArrayLike, y: ArrayLike) -> LDPClassifier:
         """Simulate the reports of all rows and read the labels off their sums."""
         names = _names(X)
-        points, labels = self._checked(X, y)
+        with _nothing_shown():
+            _, labels = check_X_y(X, y, **self._kinds)
+        points = array_of(X)
         check_classification_targets(labels)
         declared = labels if self.classes is None else checked_classes(self.classes)
         found = np.unique(np.asarray(declared))  # sorted: scikit-learn's scorers take the second for the positive one
@@ -110,11 +111,6 @@ class LDPClassifier(ClassifierMixin, BaseEstimator, Certifying):  # type: ignore
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
-
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
-        with _nothing_shown():
-            _, labels = check_X_y(X, y, **self._kinds)
-        return array_of(X), labels
 
     @property
     def _declared(self) -> bool:

@@ -76,10 +76,7 @@ def taken_for_honest(fakes: int) -> str:
 
 
 class Odd(NamedTuple):
-    """A row that too many or too few reports name, and how many rows are like it.
-
-    ``reports`` name it, where ``expected`` ones would; ``p_value`` bounds the probability of any row as far off.
-    """
+    """A row that so many ``reports`` name, where ``expected`` ones would, and how many ``rows`` are as odd."""
 
     row: int
     reports: int
@@ -91,9 +88,8 @@ class Odd(NamedTuple):
 def odd_row(counts: Ints, weights: Ints | None = None, level: float = FALSE_ALARM, fakes: int = 0) -> Odd | None:
     """Return the row whose count is farthest from the binomial law of honest reports, None where no row is far off.
 
-    Claim: if every report but so many ``fakes`` draws its row with these weights (by default all alike, ``(rows,)``,
-    zeros nowhere), whatever it says of it, a row is returned with probability at most ``level``: every row pays for
-    either side (Bonferroni).
+    Claim: if every report but so many ``fakes`` draws its row with these weights (by default all alike), whatever it
+    says of it, a row is returned with probability at most ``level``: every row pays for either side (Bonferroni).
     """
     users, sides = int(counts.sum()), 2 * counts.size
     weights = np.ones(counts.size, dtype=np.int64) if weights is None else weights

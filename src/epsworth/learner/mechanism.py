@@ -114,7 +114,7 @@ def exact_sum(counts: Ints) -> int:
 class Rowed(Tallied):
     """Messages 2 row + bit: a row, drawn whatever the record, and one bit about the record's value in that row.
 
-    Where rows fall into classes, too, as those of "parity", they are numbered class by class.
+    Where rows fall into classes, too, they are numbered class by class.
     """
 
     @property
@@ -330,7 +330,7 @@ class Mechanism(Tallied):
     def against(self, tally: Tally, best: Ints, fakes: int = 0) -> Floats:
         """Return, per cell, the largest p-value of another label against "``best`` has more mass in it".
 
-        So many ``fakes`` are counted where they hurt most: none of their votes is for ``best``, all are against it.
+        None of the votes of so many ``fakes`` is for ``best``, all are against it.
         """
         wins, cell = self.duels(tally), np.arange(self.cells)
         if wins is None:

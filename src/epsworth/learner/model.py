@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,13 +94,6 @@ def squared_weights(unit: Floats, m: int, width: float) -> Floats:
     return as_floats((rows**2).sum(axis=2).prod(axis=1))
 
 
-class Surface(NamedTuple):
-    """Scores on a grid ``(side, .., side, outputs)``, and the width of their smoothing; None: read cell by cell."""
-
-    table: Floats
-    width: float | None
-
-
 class Classifier(Certifying):
     """What was learnt: a deterministic function from points to labels.
 
@@ -142,7 +135,7 @@ class Classifier(Certifying):
 
         ``smoothing`` is a Gaussian whose width has the least unbiased risk estimate (for "cosine": degree), or none.
 
-        Warns of sums in which a row of "hadamard", "parity" or "cosine" is named too often or too rarely for reports
+        Warns of sums in which a row of "hadamard" or "cosine" is named too often or too rarely for reports
         that are all honest; of those it warns with probability at most one in a million.  Nothing is certified of them
         but with more fakes declared: see `certificate`.
         """
@@ -196,23 +189,20 @@ class Classifier(Certifying):
         return self.config.kernel.estimate(self.aggregate.tally)
 
     @cached_property
-    def _surface(self) -> Surface:
+    def _surface(self) -> tuple[Floats, float | None]:  # scores on a grid, smoothed so widely; None: cell by cell
         kernel, found = self.config.kernel, self.estimates
         if isinstance(kernel, Cosine):
-            return Surface(kernel.shortened(found, self.noise) if self.smoothing else found, None)
+            return (kernel.shortened(found, self.noise) if self.smoothing else found), None
         table = found.reshape(*[kernel.side] * kernel.d, -1)
         if self.smoothing is None or kernel.overlapping:
-            return Surface(table, None)
+            return table, None
         width = best_width(table, kernel.d, self.noise)
-        return Surface(smoothed(table, gaussian(kernel.m, width), kernel.d), width)
+        return smoothed(table, gaussian(kernel.m, width), kernel.d), width
 
     @property
     def width_(self) -> float | None:
         """Width of the smoothing, as a share of the box."""
-        return self._surface.width
-
-    def _unit(self, X: ArrayLike) -> Floats:
-        return self.config.points(X)[0]
+        return self._surface[1]
 
     def _scores(self, unit: Floats) -> Floats:
         kernel, (table, width) = self.config.kernel, self._surface
@@ -229,10 +219,9 @@ class Classifier(Certifying):
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores: for two classes ``(n,)``, positive for the second one; else a mass per class ``(n, classes)``.
 
-        Points outside the box are moved to its edge.  An even vote, which goes to the second class (Berrett & Butucea
-        2019), scores the least positive number.
+        An even vote, which goes to the second class (Berrett & Butucea 2019), scores the least positive number.
         """
-        scores = self._scores(self._unit(X))
+        scores = self._scores(self.config.points(X)[0])
         return np.where(scores[:, 0] == 0, np.finfo(float).tiny, scores[:, 0]) if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -241,17 +230,14 @@ class Classifier(Certifying):
 
     def numbers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Return the position of each label among the classes ``(n,)``."""
-        return _best(self._scores(self._unit(X)))
+        return _best(self._scores(self.config.points(X)[0]))
 
     def z_scores(self, X: ArrayLike) -> Floats:
-        """Return smoothed scores over their standard deviation ``(n,)``: not certificates, the width saw the data.
-
-        For two classes and mechanisms on disjoint cells.
-        """
-        kernel, width = self.config.kernel, self._surface.width
+        """Return smoothed scores of two classes over their standard deviation ``(n,)``: these are no certificates."""
+        kernel, width = self.config.kernel, self._surface[1]
         if width is None or kernel.outputs > 1:
             raise ValueError("z-scores belong to smoothed scores of two classes; ask for a certificate instead")
-        unit = self._unit(X)
+        unit = self.config.points(X)[0]
         spread = np.sqrt(self.noise * squared_weights(unit, kernel.m, width))
         return as_floats(self._scores(unit)[:, 0] / spread)
 

@@ -142,7 +142,7 @@ def plan(
     mechanism : str
         A name in `MECHANISMS` whose certificate is an exact test; two classes.
     m, d : int, optional
-        Cells per axis and features: "krr" needs both, "parity" the features.
+        Cells per axis and features: "krr" needs both.
     mass : float
         Upper bound on the share of users in the cell: with "krr", "oue" and "ternary" they vote more often than
         others, for either class.  No cell holds more than all; about 1 / cells is usual.
@@ -241,8 +241,9 @@ def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction]
     able = [name for name, kind in MECHANISMS.items() if kind.duels is not Mechanism.duels]  # of exact tests
     if mechanism not in able:
         raise ValueError(f"mechanism must be one that certifies: {', '.join(able)}; got {mechanism!r}")
-    for name, value, needed in (("m", m, ("krr",)), ("d", d, ("krr", "parity"))):
-        if value is None and mechanism in needed:
+    krr = mechanism == "krr"
+    for name, value, needed in (("m", m, krr), ("d", d, krr or MECHANISMS[mechanism].overlapping)):
+        if value is None and needed:
             raise ValueError(
                 f"{name} is missing: what {mechanism!r} needs depends on it; give m, cells per axis, and d"
             )

@@ -317,21 +317,14 @@ def report_file(
     2
     """
     terms = RunTerms(person, cap, None, max_rows_per_person, again)
-    return reported(config, source, destination, target, terms, ledger, sep, seed).rows
-
-
-class Reported(NamedTuple):
-    """What a run reported, and what its ledger says of it."""
-
-    rows: int
-    run: Run
+    return reported(config, source, destination, target, terms, ledger, sep, seed)[0]
 
 
 def reported(
     config: Asked, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None, sep: str,
     seed: Seed | None,
-) -> Reported:  # fmt: skip
-    """Do what `report_file` says."""
+) -> tuple[int, Run]:  # fmt: skip
+    """Do what `report_file` says; return how many were reported, and what the ledger says of the run."""
     from epsworth.tables import read_texts
 
     _check_assigned(config, destination, terms.person, seed)
@@ -373,7 +366,7 @@ def reported(
         draw(config, users, temporary, lambda index: words(index, digest), as_lines=as_lines, assigned=assigned)
 
     execute_run(store, run, request, path, write)
-    return Reported(rows, run)
+    return rows, run
 
 
 def _check_assigned(config: Asked, destination: Path, person: str | None, seed: Seed | None) -> None:

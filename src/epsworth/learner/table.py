@@ -8,12 +8,11 @@ from fractions import Fraction
 from epsworth.learner.coins import checked_epsilon
 from epsworth.learner.disjoint import Hadamard, Krr, Oue, Ternary
 from epsworth.learner.mechanism import Mechanism, checked_users
-from epsworth.learner.overlapping import Parity
 from epsworth.learner.series import Cosine
 from epsworth.mechanisms.rational import Exact
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind for kind in (Hadamard, Ternary, Krr, Oue, Parity, Cosine)
+    kind.name: kind for kind in (Hadamard, Ternary, Krr, Oue, Cosine)
 }  # fmt: skip
 CANDIDATES = ("hadamard", "krr", "ternary", "oue")
 WORTH = 1.25  # a longer report must save a fifth of the users

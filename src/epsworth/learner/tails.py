@@ -78,13 +78,11 @@ class Ballot(NamedTuple):
 def sign_power(users: int, ballot: Ballot, margin: float, level: float, fakes: int = 0) -> float:
     """Return a lower bound on the probability that the sign test of a cell reaches ``level`` for the right label.
 
-    Where every report votes, the bound holds for all larger numbers of users, too: the exact power rises in a
-    saw-tooth, below which a smooth curve lies (`smooth_power`).  Otherwise the number of voters is binomial, and the
-    exact powers are averaged; thousands of them by blocks, whose power is at least that of the first number of voters
-    with the critical count of the last one (critical counts never fall when voters are added).
-
-    Of ``fakes`` declared, every one may replace an honest vote for the right label by one against it: then the test,
-    which allows for as many again, sees the votes of honest users less twice as many (`Mechanism.against`).
+    Where every report votes, it holds for all larger numbers of users, too (`smooth_power`).  Otherwise the number of
+    voters is binomial, and exact powers are averaged; thousands of them by blocks, whose power is at least that of the
+    first number of voters with the critical count of the last one.  Of ``fakes`` declared, every one may replace an
+    honest vote for the right label by one against it: the test, which allows for as many again, sees twice as many
+    fewer.
     """
     if 2 * fakes >= users:
         return 0.0
@@ -101,20 +99,16 @@ def sign_power(users: int, ballot: Ballot, margin: float, level: float, fakes: i
 def tail_error(trials: int) -> float:
     """Bound the absolute error of a binomial tail.
 
-    A tail of probability Q has the exponent e = z sqrt(n p (1 - p)) and Q z <= 1/5 (its complement is computed where
-    that is smaller); the units that `units` counts are 2^-52 of it at most.
+    Of probability Q and exponent e = z sqrt(n p (1 - p)), Q z <= 1/5 (the complement is computed where it is smaller).
     """
     return float(units(trials, math.sqrt(trials) / 5)) * 2.0**-52
 
 
 def smooth_power(voters: int, agree: float, level: float, more: int = 0) -> float:
-    """Return a lower bound on the power where every report votes: without the teeth of the exact one.
+    """Return a lower bound on the power where every report votes, so many ``more`` than the critical count needed.
 
-    So many votes ``more`` than the critical count are needed.
-
-    The critical count is the least whole number not below the root k of Pr[Binomial(n, 1/2) >= k] = level, continued to
-    real k by the incomplete beta function; so it is below k + 1, but for the root's own error, which moves the power by
-    no more than the error of a tail.
+    That count is the least whole number not below the root k of Pr[Binomial(n, 1/2) >= k] = level, continued to real k;
+    so it is below k + 1, but for the root's own error, which moves the power by no more than the error of a tail.
     """
     n, low, high = float(voters), 0.0, float(voters) + 1
     for _ in range(200):

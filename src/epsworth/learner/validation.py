@@ -79,9 +79,8 @@ class PrivateValidation:
     """Users that took no part in learning each check one random candidate and send whether it was right, randomised.
 
     Claim: a vote keeps pure epsilon-LDP for the pair (point, label); the candidate it is about is drawn without looking
-    at them.  A record on which a candidate fails counts as wrong: everybody votes.  So one that fails on all of them is
-    wrong about all, and no vote may tell why; what no value decides is refused: columns other than a candidate's own,
-    and candidates that fail on the ``example``.
+    at them.  A record on which a candidate fails counts as wrong: everybody votes, and no vote may tell why.  What no
+    value decides is refused: columns other than a candidate's own, and candidates that fail on the ``example``.
 
     Parameters
     ----------
@@ -95,8 +94,7 @@ class PrivateValidation:
     --------
     >>> import numpy as np
     >>> from epsworth.learner import PrivateValidation
-    >>> never, always = (lambda X: np.zeros(len(X))), (lambda X: np.ones(len(X)))
-    >>> validation = PrivateValidation([never, always], epsilon=2)
+    >>> validation = PrivateValidation([lambda X: np.zeros(len(X)), lambda X: np.ones(len(X))], epsilon=2)
     >>> votes = validation.vote(np.zeros((20_000, 1)), np.ones(20_000))
     >>> found = validation.accuracies(votes, fakes=0.01)  # even if one vote in a hundred is forged
     >>> bool(found.upper[0] < found.lower[1])
@@ -118,9 +116,8 @@ class PrivateValidation:
     def vote(self, X: ArrayLike, y: ArrayLike, *, words: WordSource | None = None) -> Ints:
         """Return ``(n, 2)``: each user's candidate, and 1 for "right" after randomised response.
 
-        Candidates are asked about frames of the kind that is given, or arrays; labels are compared as reports read
-        them, so that a text is the number that it writes.
-        Draws come from the operating system; ``words`` is for tests alone and marks the result NOT PRIVATE.
+        Labels are compared as reports read them: a text is the number that it writes.  Draws come from the operating
+        system; ``words`` is for tests alone and marks the result NOT PRIVATE.
         """
         source = SystemWords() if words is None else words
         asked, truth = self._records(X), list(items(labels_of(y)))
@@ -146,8 +143,8 @@ class PrivateValidation:
     ) -> Accuracies:
         """Return accuracies with exact binomial bounds, which all hold together with this confidence.
 
-        They hold if no more than ``fakes`` of the votes (a number, or a share of them below one half) are forged,
-        whatever these say and of whichever candidate; 0: nobody forges votes.  Estimates take all for honest.
+        They hold if no more than ``fakes`` of the votes (a number, or a share below one half) are forged; estimates
+        take all for honest.
         """
         risk = Risk.of(checked_probability(confidence))
         table = np.asarray(votes)

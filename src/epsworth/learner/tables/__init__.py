@@ -1,7 +1,7 @@
 """Many columns from one bit per user: rounds of questions about numbers, categories and labels.
 
 ``columns``    `Number`, `Category`: how a record is coded, in whole numbers; rows: what a bit may tell
-``regimes``    which rounds, from public numbers; ``config``: `TableConfig`
+``config``     `TableConfig`, and which rounds, from public numbers
 ``estimates``  from sums to tables of bins and labels; ``scores``: from tables to a classifier; weights
 ``rounds``     `Round`, `ScoreAudit`: what clients get, and how a user answers
 ``learner``    `TableLearner`: opens and closes rounds; ``model``: `TableClassifier`

@@ -14,7 +14,7 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
 from epsworth.learner.encoding import hadamard, odd_overlap, reverse, walsh
 from epsworth.learner.tables.columns import BINS, BITS, CLASS_ONLY, FINE, Category, Column, Knots, Number, Rows
-from epsworth.learner.tables.regimes import Plan
+from epsworth.learner.tables.config import Plan
 
 TINY = 1e-30
 LEAST_PRIOR, LEAST_BIN = 1e-3, 0.02

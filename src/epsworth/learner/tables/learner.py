@@ -153,7 +153,7 @@ class TableLearner:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> TableLearner:
         """Read the JSON form; sums that no reports add up to are refused."""
-        if not is_session(document):
+        if document.get("format") != FORMAT:
             raise ValueError(f"this is not an {FORMAT} document; write one with epsworth learn close")
         found = cls(TableConfig.from_dict(document["config"]))
         closed, seed = document["closed"], document.get("seed", "")
@@ -185,11 +185,10 @@ class TableLearner:
         with reading(path, "session") as content:
             try:
                 document = read_json(content)
-                if not is_session(document):
-                    if isinstance(document, Mapping) and document.get("format") == Round.FORMAT:
-                        raise ValueError("this is a round, which clients get; give the session, or the configuration")
-                    return cls(TableConfig.from_dict(document))
-                return cls.from_dict(document)
+                form = document.get("format")
+                if form == Round.FORMAT:
+                    raise ValueError("this is a round, which clients get; give the session, or the configuration")
+                return cls.from_dict(document) if form == FORMAT else cls(TableConfig.from_dict(document))
             except (TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
                 raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
 
@@ -198,11 +197,6 @@ class TableLearner:
         if (left := self.open()) is not None or self._model is None:
             raise ValueError(f"the round of {left.purpose if left else 'tables'} is still open; close it first")
         return TableClassifier(self.config, self._knots, self._model)
-
-
-def is_session(document: object) -> bool:
-    """Tell a learner's file from a configuration."""
-    return isinstance(document, Mapping) and document.get("format") == FORMAT
 
 
 def learn_table(

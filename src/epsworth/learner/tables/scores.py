@@ -140,10 +140,7 @@ def alive(model: Additive, found: Joint) -> Alive:
 
 
 def weighted(model: Additive, found: Joint, own: Alive, values: Values) -> tuple[Additive, float]:
-    """Return the classifier with a weight per column, and the ridge: from naive Bayes to Fisher's discriminant.
-
-    w >= 0 solves the ridge regression (within + rho diag) w = delta + rho diag; within labels, from products of pairs.
-    """
+    """Return the classifier with a weight per column, and the ridge: from naive Bayes to Fisher's discriminant."""
     if len(own.columns) < 2:
         return model, np.inf
     within, delta, mean, rho = _moments(model, found, own, values)
