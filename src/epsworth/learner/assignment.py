@@ -85,11 +85,13 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
             f"{what} is missing: with rows='hash' a user's id and the public seed say which row is reported"
         )
     ids, key = _registered(users), seed_bytes(seed)
-    for number, purpose in enumerate(_rounds(config.config, ids, key) if isinstance(config, Round) else ()):
-        if purpose != config.purpose:
-            raise ValueError(
-                f"users: number {number} answers the round of {purpose}, not of {config.purpose}; see assigned_rounds"
-            )
+    if isinstance(config, Round):
+        for number, purpose in enumerate(_rounds(config.config, ids, key)):
+            if purpose != config.purpose:
+                raise ValueError(
+                    f"users: number {number} answers the round of {purpose}, not of {config.purpose}; see "
+                    "assigned_rounds"
+                )
     return Called(_rows(config, kernel, ids, key), ids, key, config.session)
 
 
