@@ -109,21 +109,19 @@ def shuffle_files(
         raise ValueError(f"{target} has an unknown ending; a batch is written as {PACKED}, reports end to end")
     paths = checked_sources(sources, target)
     if roll is None:
-        reports = _in_order(config, b"".join(_checked(config, paths)))
-        found = Batch(len(reports), len(reports) >= least)
+        reports = list(_checked(config, paths))
+        count = sum(map(len, reports)) // config.report_size
+        found = Batch(count, count >= least)
     else:
         collector = _Collector(config, roll)
         for path in paths:
             collector.read(path)
-        reports, found = _in_order(config, b"".join(collector.reports)), collector.batch(least)
+        reports, found = collector.reports, collector.batch(least)
     if found.forwarded:
         with replacing(target) as temporary:
-            temporary.write_bytes(reports[random_order(SystemWords().words, len(reports))].tobytes())
+            held = np.frombuffer(b"".join(reports), dtype=np.uint8).reshape(-1, config.report_size)
+            temporary.write_bytes(held[random_order(SystemWords().words, len(held))].tobytes())
     return found
-
-
-def _in_order(config: Asked, reports: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    return np.frombuffer(reports, dtype=np.uint8).reshape(-1, config.report_size)
 
 
 def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:

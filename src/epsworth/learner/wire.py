@@ -136,7 +136,8 @@ def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
             f"report {int(np.argmax(other))}: it is not in version {VERSION} of the format: it was made by another "
             "version of epsworth, or damaged; drop it"
         )
-    if (foreign := (found[:, 1:HEAD] != _head(fingerprint)[1:]).any(axis=1)).any():
+    foreign = np.ascontiguousarray(found[:, 1:HEAD]).view("<u8").ravel() != _head(fingerprint)[1:].view("<u8")
+    if foreign.any():
         raise ValueError(
             f"report {int(np.argmax(foreign))}: its fingerprint is not {fingerprint[:16]}: it was "
             "made for another configuration, or damaged; aggregate it apart"
