@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from exposure_worlds import hard_worlds, precise, world
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from epsworth.exposure import ExposureError, fit_base, lasso, loo, moves, profile, window
+from epsworth.exposure import ExposureError, exposed_groups, fit_base, lasso, loo, moves, profile, window
 from epsworth.exposure.glm import Softmax
 
 SOME = pytest.mark.parametrize("count", [6, pytest.param(90, marks=pytest.mark.slow)])
@@ -240,6 +241,8 @@ def test_a_row_without_which_there_is_no_model_is_told():
         "30 rows: without row 7 there is no model, since one label is left and the intercept is"
     )
     assert found.to_dict()["distances"][7] is None
+    rows = pl.DataFrame({"row": ["first" if i == 7 else "another" for i in range(30)]})
+    assert exposed_groups(rows, found.distances, part=0.03)[0].value == "first"
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])

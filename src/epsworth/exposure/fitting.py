@@ -208,6 +208,18 @@ def weighted_gram(X: Rows, weights: Floats) -> Floats:
     return total
 
 
+def summed_curvatures(X: Rows, y: Floats, outputs: Floats, loss: RowLoss, weights: Floats | None = None) -> Floats:
+    """Return the second derivative of the summed loss in the coefficients, rows weighted."""
+    if outputs.ndim == 1:
+        bent = loss.curvatures(y, outputs)
+        return weighted_gram(X, bent if weights is None else bent * weights)
+    total = np.zeros((X.shape[1] * outputs.shape[1],) * 2)
+    for part in slices(len(X), BLOCK):
+        bent = loss.curvatures(y[part], outputs[part])
+        total += weighted_gram(X[part], bent if weights is None else bent * weights[part, np.newaxis, np.newaxis])
+    return total
+
+
 def gradient(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> Floats:
     """Return the gradient of J at f."""
     return as_floats(X.T @ loss.slopes(y, X @ f) / len(X) + l2 * f)
@@ -303,7 +315,7 @@ def _solver(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> Solver
     """Return what divides by the Hessian at f."""
     from scipy.linalg import cho_factor, cho_solve
 
-    hessian = weighted_gram(X, loss.curvatures(y, X @ f))
+    hessian = summed_curvatures(X, y, X @ f, loss)
     hessian /= len(X)
     add_to_diagonal(hessian, l2, f.shape)
     factor = cho_factor(hessian.T, lower=True, overwrite_a=True, check_finite=False)

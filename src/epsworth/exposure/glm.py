@@ -72,6 +72,8 @@ class Loss:
         """Return its second derivative in the outputs."""
         return self.curvature(y * outputs)
 
+    traces = curvatures
+
     def reaches(self, forms: Floats) -> Floats:
         """Return the largest square of a change of outputs that counts, from their forms."""
         return forms
@@ -132,6 +134,11 @@ class Softmax:
         found[:, every, every] = 0.0
         found[:, every, every] = -found.sum(axis=2)
         return as_floats(self.basis.T @ found @ self.basis)
+
+    def traces(self, y: Floats, outputs: Floats) -> Floats:
+        """Return the traces of `curvatures`."""
+        p = self._probabilities(outputs)
+        return as_floats((p * (1 - p)).sum(axis=1))
 
     def reaches(self, forms: Floats) -> Floats:
         """Return the largest square of a difference of scores, from the outputs' forms."""

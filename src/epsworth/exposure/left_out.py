@@ -21,6 +21,7 @@ from epsworth.exposure.fitting import (
     minimise,
     roundings,
     sizes,
+    summed_curvatures,
     weighted_gram,
 )
 from epsworth.exposure.glm import ExposureError, RowLoss
@@ -45,6 +46,7 @@ CHORD_STEPS, PATIENT_STEPS = 12, 60  # the latter where rows are not fitted agai
 PAIRS = 4_000_000  # (kept row, removed row) pairs whose margins are held at once
 
 
+NO_INVERSE = "the fit has no inverse to double precision; take a larger l2, or drop columns that are alike"
 SHADE = 1 + 2.0**-40  # keeps a row that is alone in its direction from dividing by zero
 
 
@@ -140,10 +142,9 @@ class Problem:
         """Return v_i: minus the neighbour's sum-scale gradient at the base model."""
         return as_floats(_lifted(self.rows(some), self.slopes[some]) + self.shared_pull)
 
-    def gram(self, weights: Floats | float = 1.0) -> Floats:
+    def gram(self, weights: Floats | None = None) -> Floats:
         """Return the sum of all rows' second derivatives, weighted."""
-        bent = self.curvatures()
-        return weighted_gram(self.X, bent * (weights if bent.ndim == 1 else np.reshape(weights, (-1, 1, 1))))
+        return summed_curvatures(self.X, self.y, self.outputs, self.loss, weights)
 
     def hessian(self) -> Floats:
         """Return the second derivative of the neighbours' sums, each with the row that is to leave."""
@@ -153,7 +154,7 @@ class Problem:
 
     def inverse(self) -> Floats:
         """Return the inverse of `hessian`."""
-        return as_floats(np.linalg.inv(self.hessian()))
+        return inverse_of(self.hessian())
 
     def hessian_roundings(self) -> float:
         """Return how many units of rounding, times a step's length, a computed Hessian times the step can be off by.
@@ -164,8 +165,7 @@ class Problem:
         """
         (n, d), squares, loss = self.X.shape, self.lengths**2, self.loss
         added = min(n, self.X.crossings) if isinstance(self.X, SparseRows) else n
-        bent = self.curvatures()
-        bend = (bent if bent.ndim == 1 else np.einsum("ikk->i", bent)) @ squares
+        bend = loss.traces(self.y, self.outputs) @ squares
         steep = sizes(self.slopes) ** 2 @ squares
         moved = loss.third * (d + 1 + loss.output_ulps) * self.size * float((squares**1.5).sum())
         added += 2 * self.f.size + 12
@@ -328,19 +328,19 @@ class SelfConcordance:
         loss, squares = problem.loss, problem.lengths**2
         with np.errstate(divide="ignore"):
             form_offs = squares * (np.divide(apart, least) + (2 * d + 4 + loss.output_ulps**2) * ROUNDING * size)
-        forms, leverages, bends = np.empty(n), np.empty(n), np.empty(n)
+        forms, leverages = np.empty(n), np.empty(n)
         for part in slices(n, problem.block):
             own, bent = problem.forms(problem.rows(part), inverse), problem.curvatures(part)
             reaches = np.maximum(loss.reaches(own), 0) + loss.stretch**2 * form_offs[part]
             forms[part] = up(as_floats(reaches), ulps=d + 16)
             if own.ndim == 1:
-                leverages[part], bends[part] = bent * forms[part], bent
+                leverages[part] = bent * forms[part]
             else:  # the root of the sum of squared eigenvalues is no smaller than the largest
                 shares = bent @ own
                 blur = 16 * len(problem.f.T) * ROUNDING * np.einsum("ikl,ikl->i", shares, shares)
                 leverages[part] = np.sqrt(np.abs(np.einsum("ikl,ilk->i", shares, shares)) + blur)
                 leverages[part] = up(leverages[part] + loss.most_curved * form_offs[part], ulps=8 * d + 64)
-                bends[part] = np.einsum("ikk->i", bent)
+        bends = loss.traces(problem.y, problem.outputs)
         spread_off = (n + 3 * d + 24) * ROUNDING * float(bends * forms @ squares) + off * float(forms.max())
         return cls(Curvature.of(problem, forms, leverages, least, off), problem.gram(forms), spread_off)
 
@@ -363,7 +363,7 @@ class SelfConcordance:
 def newton(problem: Problem) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield Newton's steps of the rows, part by part, and how far off they are."""
     hessian, loss = problem.hessian(), problem.loss
-    inverse = as_floats(np.linalg.inv(hessian))
+    inverse = inverse_of(hessian)
     lengths, k = problem.lengths, problem.f.size // problem.X.shape[1]
     bend = weighted_gram(problem.X, lengths)
     per_length = ROUNDING * problem.hessian_roundings()
@@ -383,6 +383,14 @@ def newton(problem: Problem) -> Iterator[tuple[slice, Floats, Floats]]:
         if concordance is not None:
             errors = np.minimum(errors, concordance.errors(part, steps, pulls, left, own))
         yield part, steps, as_floats(errors + problem.rounded(steps))
+
+
+def inverse_of(hessian: Floats) -> Floats:
+    """Return the inverse of a Hessian."""
+    try:
+        return as_floats(np.linalg.inv(hessian))
+    except np.linalg.LinAlgError:
+        raise ExposureError(NO_INVERSE) from None
 
 
 def least_eigenvalue(hessian: Floats, guess: float, off: float, known: float) -> float:

@@ -21,6 +21,7 @@ from epsworth.exposure.glm import ExposureError, Loss
 from epsworth.exposure.inputs import Classes, NotPrivate
 from epsworth.exposure.lasso import moves_of_lasso
 from epsworth.exposure.left_out import (
+    NO_INVERSE,
     ROUNDING,
     SHADE,
     Curvature,
@@ -302,7 +303,7 @@ def _inverse(matrix: Floats) -> Floats:
     if not failed:
         found, failed = dpotri(found, lower=1, overwrite_c=1)
     if failed:
-        raise ExposureError("the fit has no inverse to double precision; take a larger l2")
+        raise ExposureError(NO_INVERSE)
     return _mirrored(found)
 
 
