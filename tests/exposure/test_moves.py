@@ -288,7 +288,7 @@ def test_slopes_of_the_softmax_are_those_of_its_values():
             lambda X, y, f: fit_base(X, np.ones(40), 0.1, classes=(-1, 1), fit_intercept=True),
             "y holds one label only, for which no intercept that is free is best",
         ),
-        (lambda X, y, f: fit_base(X, np.arange(40), 0.1), "got 40; give a binary target, or loss='multinomial'"),
+        (lambda X, y, f: fit_base(X, np.arange(40), 0.1), "got 40; give a binary target .`moves` takes loss="),
         (lambda X, y, f: fit_base(X, y, 0.0), "l2 must be positive and finite, got 0"),
         (lambda X, y, f: fit_base(X, y, 0.1, l1=-1), "l1 must be finite and at least 0, got -1"),
         (lambda X, y, f: fit_base(sparse.csr_array(X), y, 0.1, l1=1), "l1 is for dense tables and loss='logistic'"),

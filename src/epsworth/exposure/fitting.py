@@ -129,7 +129,8 @@ def _labels(y: ArrayLike, count: int, classes: Classes | None) -> Floats:
     values, labels = numbered_classes(y, count)
     if len(values) != 2:
         raise ExposureError(
-            f"y must hold two different labels, got {len(values)}; give a binary target, or loss='multinomial'"
+            f"y must hold two different labels, got {len(values)}; give a binary target (`moves` takes "
+            "loss='multinomial')"
         )
     return 2 * labels - 1
 

@@ -22,7 +22,7 @@ from epsworth.exposure.fitting import (
     weighted_gram,
 )
 from epsworth.exposure.glm import ExposureError, Loss
-from epsworth.exposure.left_out import ROUNDING, Problem, least_eigenvalue, newton
+from epsworth.exposure.left_out import ROUNDING, Problem, furthest_first, least_eigenvalue, newton
 from epsworth.rounding import up
 
 MOST_STEPS, SWEEPS = 100, 200
@@ -114,8 +114,8 @@ def moves_of_lasso(whole: Problem, l1: Floats) -> tuple[Floats, Floats]:
     open_rows = np.flatnonzero(~certain)
     most = _by_convexity(whole, l1, mass, unused.blur)[open_rows]
     distances[open_rows], errors[open_rows] = np.where(np.isfinite(most), most, distances[open_rows]), most
-    worst = np.argsort(-(distances + errors)[open_rows], kind="stable")[: AFFORDABLE // (n * d * d)]
-    for i in open_rows[worst].tolist() if math.isfinite(base_off) else ():
+    worst = furthest_first(open_rows, distances, errors)[: AFFORDABLE // (n * d * d)]
+    for i in worst.tolist() if math.isfinite(base_off) else ():
         rest, scale = np.arange(n) != i, mass / (n - 1)
         try:
             found = fit_lasso(X[rest], y[rest], l2 * scale, l1 * scale, loss, f)

@@ -414,6 +414,11 @@ def least_eigenvalue(hessian: Floats, guess: float, off: float, known: float) ->
     return shift - slack - off
 
 
+def furthest_first(rows: Indices, distances: Floats, errors: Floats) -> Indices:
+    """Return some rows, first those that may move the model furthest."""
+    return rows[np.argsort(-(distances + errors)[rows], kind="stable")]
+
+
 def refined(
     problem: Problem, inverse: Floats, rows: Indices, deltas: Floats, errors: Floats, tol: float,
     n_jobs: int | None, kept: Keeping | None, told: Callable[[float], None] | None,
@@ -482,7 +487,12 @@ class Retraining:
 
     def __call__(self, row: tuple[int, Floats]) -> tuple[Floats, float]:
         """Return how far the model moves without a row, and how far off that is."""
-        return _retrain(self.problem, *row)
+        (row_number, start), problem = row, self.problem
+        kept = np.flatnonzero(np.arange(len(problem.X)) != row_number)
+        X, y, loss, l2 = problem.X[kept], problem.y[kept], problem.loss, problem.convexity / len(kept)
+        found, *_ = minimise(X, y, l2, loss, start)
+        size = float(np.linalg.norm(careful_gradient(X, y, found, l2, loss)))
+        return as_floats(found - problem.f), (size + ROUNDING * roundings(X, y, found, l2, loss)) / l2
 
     def arrays(self, found: tuple[Floats, float]) -> Arrays:
         """Return what is kept of a row."""
@@ -491,16 +501,6 @@ class Retraining:
     def read(self, row: tuple[int, Floats], arrays: Arrays) -> tuple[Floats, float]:
         """Return what was kept of a row."""
         return arrays["delta"], float(arrays["error"])
-
-
-def _retrain(problem: Problem, row: int, start: Floats) -> tuple[Floats, float]:
-    kept = np.flatnonzero(np.arange(len(problem.X)) != row)
-    l2 = problem.convexity / (len(problem.X) - 1)
-    X, y = problem.X[kept], problem.y[kept]
-    found, *_ = minimise(X, y, l2, problem.loss, start)
-    size = float(np.linalg.norm(careful_gradient(X, y, found, l2, problem.loss)))
-    size += ROUNDING * roundings(X, y, found, l2, problem.loss)
-    return as_floats(found - problem.f), size / l2
 
 
 def _residual(problem: Problem, rows: Indices, deltas: Floats) -> tuple[Floats, Floats]:

@@ -15,7 +15,15 @@ from epsworth.callbacks import check_callback
 from epsworth.exposure.fitting import check_coefficients, check_data, check_l2
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import Classes, NotPrivate, number, whole
-from epsworth.exposure.left_out import Problem, Regulariser, check_regulariser, furthest, newton, refined
+from epsworth.exposure.left_out import (
+    Problem,
+    Regulariser,
+    check_regulariser,
+    furthest,
+    furthest_first,
+    newton,
+    refined,
+)
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
@@ -187,7 +195,7 @@ def leave_one_out(
         sizes = np.linalg.norm(deltas, axis=1)
         rows = np.flatnonzero(errors > tol * sizes)
         if top is not None:
-            rows = rows[np.argsort(-(sizes + errors)[rows], kind="stable")[:top]]
+            rows = furthest_first(rows, sizes, errors)[:top]
     if len(rows):
         deltas[rows], errors[rows] = refined(
             problem, problem.inverse(), rows, deltas[rows], errors[rows], tol or 0.0, n_jobs, kept, told

@@ -1,8 +1,8 @@
-"""How far each row moves the model, without where to: for sparse tables, whose leave-one-out models would fill a disk.
+"""How far each row moves the model, without where to: of sparse tables all leave-one-out models would fill a disk.
 
-Newton's step for a row x is ``alpha K^-1 x + l2 K^-1 f`` (Sherman & Morrison), so its length, its energy and the way to
-the neighbour's minimiser follow from the forms ``x^T K^-1 x`` and ``x^T K^-2 x``: as many sums as a row has pairs of
-entries, instead of a product with the whole matrix.
+There Newton's step for a row x is ``alpha K^-1 x + K^-1 p``, p being what all rows pull (Sherman & Morrison), so its
+length, its energy and the way to the neighbour's minimiser follow from the forms ``x^T K^-1 x`` and ``x^T K^-2 x``: as
+many sums as a row has pairs of entries, instead of a product with the whole matrix.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from epsworth.exposure.left_out import (
     Regulariser,
     check_regulariser,
     furthest,
+    furthest_first,
     least_eigenvalue,
     newton,
     refined,
@@ -163,8 +164,7 @@ def moved(
     problem = Problem(X, y, f, l2, loss, regulariser)
     steps = _Steps.of(problem)
     distances, errors = steps.lengths()
-    poor = np.flatnonzero(errors > tol * distances)
-    poor = poor[np.argsort(-(distances + errors)[poor], kind="stable")[:top]]
+    poor = furthest_first(np.flatnonzero(errors > tol * distances), distances, errors)[:top]
     if len(poor):
         start = problem.solve(steps.inverse, poor, problem.pulls(poor))
         better, off = refined(problem, steps.inverse, poor, start, errors[poor], tol, n_jobs, kept, told)
