@@ -89,15 +89,13 @@ def worlds_of_classes(count, seed):
     """Yield tables of two to five classes: noisy, separable, with rows that hardly differ, with rare classes."""
     rng = np.random.default_rng(seed)
     for number in range(count):
-        n, d, k = int(rng.integers(8, 40)), int(rng.integers(1, 4)), int(rng.integers(2, 6))
+        n, d, k = int(rng.integers(10, 40)), int(rng.integers(1, 4)), int(rng.integers(2, 6))
         X, _ = world(n, d, seed=int(rng.integers(2**32)))
         scores = X @ rng.normal(size=(d, k)) * 3 + (0.0, 1.0, 0.3)[number % 3] * rng.gumbel(size=(n, k))
         y = np.argmax(scores + (rng.normal(size=k) if number % 2 else 0), axis=1)
         if number % 3 == 2:
             X[1::2] = X[: len(X[1::2]) * 2 : 2] * (1 - 1e-9)
-        y[: 2 * k] = (
-            np.arange(2 * k) % k if number % 4 else np.arange(2 * k) // 2 * 0 + np.minimum(np.arange(2 * k), k - 1)
-        )
+        y[: 2 * k] = np.arange(2 * k) % k if number % 4 else np.minimum(np.arange(2 * k), k - 1)
         yield X, y.astype(float), 10 ** rng.uniform(-5, -1), ("mean", "sum")[int(rng.integers(2))], k
 
 
