@@ -55,13 +55,16 @@ def rounded_worlds():
         yield X, y, l2, regulariser, model(range(n), n), [model(r, n - (regulariser == "mean")) for r in rest]
 
 
-def precise(X, y, weight, start):
-    """Return the minimiser of the summed loss and a bound on its distance to the truth, by gradients in long double."""
+def precise(X, y, weight, start, tilt=0.0):
+    """Return the minimiser of the summed loss and a bound on its distance to the truth, by gradients in long double.
+
+    ``weight``: of the penalty, or one for each coefficient; ``tilt``: a linear term beside it.
+    """
     X, y, f = X.astype(np.longdouble), y.astype(np.longdouble), start.astype(np.longdouble)
     best, size = f, np.inf
     for _ in range(200):
         slopes = 1 / (1 + np.exp(y * (X @ f)))
-        gradient = weight * f - (slopes * y) @ X
+        gradient = weight * f + tilt - (slopes * y) @ X
         if np.linalg.norm(gradient) < size:
             best, size, stalled = f, float(np.linalg.norm(gradient)), 0
         else:
@@ -71,7 +74,8 @@ def precise(X, y, weight, start):
         hessian = (X.T * (slopes * (1 - slopes))) @ X + weight * np.eye(X.shape[1])
         step = np.linalg.solve(hessian.astype(float), gradient.astype(float))
         f = f - step / max(1.0, float(np.abs(X @ step).max()))
-    return best, (size + 1e-18 * len(X)) / weight
+    least = weight if np.ndim(weight) == 0 else np.linalg.eigvalsh(hessian.astype(float))[0] / 2
+    return best, (size + 1e-18 * len(X)) / least
 
 
 def hard_worlds(count, seed):

@@ -235,7 +235,6 @@ def test_labels_may_be_texts():
     ("call", "sentence"),
     [
         (lambda X, y, f: loo(X, y, f, 0.1), "X is a sparse table, for which this takes too much"),
-        (lambda X, y, f: moves(X.toarray(), y, f, 0.1), "X is no sparse table; use `loo`"),
         (lambda X, y, f: moves(X, y, f, 0.1, regulariser="median"), "regulariser must be mean or sum"),
         (lambda X, y, f: window(X * 3, y, 0.1), "X, row [0-9]+ lies outside the unit ball"),
         (lambda X, y, f: window(X * np.nan, y, 0.1), "X, row [0-9]+ holds a missing or infinite value"),

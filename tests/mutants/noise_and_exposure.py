@@ -16,6 +16,7 @@ EXPOSED = "tests/exposure/test_exposure_rounding.py"
 OTHER = "tests/exposure/test_other_mechanisms.py"
 WINDOW = "tests/exposure/test_window.py"
 NEIGHBOURS = "tests/exposure/test_neighbours.py"
+MOVES = "tests/exposure/test_moves.py"
 
 
 @mutant(
@@ -189,6 +190,34 @@ def remainders_a_quarter_as_large(original):
 )
 def eigenvalues_as_computed(original):
     return lambda hessian, guess, off, known: max(known, guess)
+
+
+@mutant(
+    "epsworth.exposure.left_out.Curvature.off_by",
+    claim="without a row a model with an intercept that is free moves no further than certified, and as far as one likes "
+    "where one label is left",
+    test=f"{MOVES}::test_moves_of_models_with_a_free_intercept_lie_within_their_errors",
+)
+def certificates_a_tenth_as_wide(original):
+    return lambda self, *given: 0.1 * original(self, *given)
+
+
+@mutant(
+    "epsworth.exposure.glm.Softmax.reaches",
+    claim="of several classes, too",
+    test=f"{MOVES}::test_moves_of_several_classes_lie_within_their_errors",
+)
+def ranges_of_scores_a_hundredth_as_wide(original):
+    return lambda self, forms: 1e-4 * original(self, forms)
+
+
+@mutant(
+    "epsworth.exposure.lasso._Unused.stay",
+    claim="a lasso or elastic net moves as certified; where a sign may change it is fitted again",
+    test=f"{MOVES}::test_moves_of_lasso_and_elastic_net_lie_within_their_errors",
+)
+def zeros_that_stay_zero(original):
+    return lambda self, problem, part, steps, off: np.ones(len(steps), dtype=np.bool_)
 
 
 @mutant(

@@ -7,9 +7,9 @@ or an epsilon chosen from them together with the model as if its guarantee still
 from epsworth.exposure.advice import Window, window
 from epsworth.exposure.calibration import norm_bound, sensitivity
 from epsworth.exposure.distances import Kernels, kernels
-from epsworth.exposure.fitting import fit_base
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.groups import Group, exposed_groups
+from epsworth.exposure.models import fit_base
 from epsworth.exposure.neighbours import Neighbours, loo
 from epsworth.exposure.objective import ExPost, ExposureWarning, expost_diffprivlib, expost_objective
 from epsworth.exposure.output import OutputPerturbation

@@ -10,7 +10,7 @@ import numpy as np
 from epsworth.exposure.fitting import UNIT, check_l2
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import whole
-from epsworth.exposure.left_out import Regulariser
+from epsworth.exposure.left_out import Regulariser, check_regulariser
 from epsworth.numerals import short
 from epsworth.rounding import up
 
@@ -111,8 +111,7 @@ def sensitivity(
     """
     weight, law = check_l2(l2), loss_named(loss)
     n = whole("n", n, 2)
-    if not isinstance(regulariser, str) or regulariser not in ("mean", "sum"):
-        raise ExposureError(f"regulariser must be mean or sum, got {short(regulariser)}")
+    check_regulariser(regulariser)
     if not isinstance(calibration, str) or calibration not in ("chaudhuri", "add_remove"):
         raise ExposureError(f"calibration must be chaudhuri or add_remove, got {short(calibration)}")
     if (calibration == "chaudhuri" or regulariser == "sum") and math.isinf(law.steepest):

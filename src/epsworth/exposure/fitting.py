@@ -1,7 +1,8 @@
 """Regularised linear models in the unit ball: checks of the data, and the exact minimiser.
 
-The objective is ``J(f) = mean_i l(y_i f.x_i) + l2/2 |f|^2`` (Chaudhuri, Monteleoni & Sarwate 2011).  There is no free
-intercept: append a constant column *before* scaling, so that it is regularised and counted in the norm.
+The objective is ``J(f) = mean_i l(y_i f.x_i) + l2/2 |f|^2`` (Chaudhuri, Monteleoni & Sarwate 2011).  A penalty is the
+weight ``l2`` of all coefficients, or an array of one each: 0 for an intercept that is free.  Coefficients have shape
+``(d,)``, or ``(d, K - 1)`` for K classes (`Softmax`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, slices
-from epsworth.exposure.glm import ExposureError, Loss, loss_named
+from epsworth.exposure.glm import ExposureError, Loss, RowLoss, Softmax
 from epsworth.exposure.inputs import Classes, check_classes, check_count, number, numbers, positives
 from epsworth.exposure.sparse import SparseRows, is_sparse, sparse_rows
 from epsworth.numerals import short
 from epsworth.values import is_missing, label_array
 
 Rows = Floats | SparseRows
+Penalty = float | Floats
 Kind = TypeVar("Kind", Floats, SparseRows)
 
 NORM_SLACK = 1e-6  # rows this much longer than 1 were meant to have length 1: scaled in single precision, say
@@ -39,16 +41,23 @@ def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tu
     Rows that rounding takes out of the ball are put back on its surface.  Without declared classes the larger of two
     label values is +1; with them, data of one class are as good as any.
     """
-    return check_rows(check_table(X), X, y, classes)
+    rows = check_rows(check_table(X), X)
+    return rows, _labels(y, len(rows), classes)
 
 
 def check_any(X: Any, y: ArrayLike, classes: Classes | None = None) -> tuple[Rows, Floats]:
     """Return what `check_data` does, for sparse tables, too: they stay sparse."""
-    return check_rows(sparse_rows(X), X, y, classes) if is_sparse(X) else check_data(X, y, classes)
+    rows = any_rows(X)
+    return rows, _labels(y, len(rows), classes)
 
 
-def check_rows(rows: Kind, X: Any, y: ArrayLike, classes: Classes | None) -> tuple[Kind, Floats]:
-    """Return rows in the unit ball and labels; ``X`` is what the rows were made of."""
+def any_rows(X: Any) -> Rows:
+    """Return the rows of a table of either kind."""
+    return check_rows(sparse_rows(X), X) if is_sparse(X) else check_rows(check_table(X), X)
+
+
+def check_rows(rows: Kind, X: Any) -> Kind:
+    """Return rows in the unit ball; ``X`` is what they were made of."""
     if len(rows) < 2:
         raise ExposureError(f"X has {len(rows)} rows; neighbours differ in one row, so give at least 2")
     lengths = lengths_of(rows)
@@ -60,8 +69,7 @@ def check_rows(rows: Kind, X: Any, y: ArrayLike, classes: Classes | None) -> tup
         raise ExposureError(
             f"X, row {bad} lies outside the unit ball (its norm is above 1); divide all rows by a public bound"
         )
-    labels = _signs(y, len(rows)) if classes is None else _declared_signs(y, len(rows), check_classes(classes))
-    return _scaled(rows, lengths), labels
+    return _scaled(rows, lengths)
 
 
 def _all_finite(rows: Rows) -> Bools:
@@ -114,19 +122,30 @@ def _resolution(X: ArrayLike) -> float:
     return float(np.finfo(kind).eps) if isinstance(kind, np.dtype) and kind.kind == "f" else 0.0
 
 
-def _signs(y: ArrayLike, count: int) -> Floats:
-    """Return -1/+1 for two values."""
+def _labels(y: ArrayLike, count: int, classes: Classes | None) -> Floats:
+    """Return -1/+1 for two values, or for declared classes."""
+    if classes is not None:
+        return _declared_signs(y, count, check_classes(classes))
+    values, labels = numbered_classes(y, count)
+    if len(values) != 2:
+        raise ExposureError(
+            f"y must hold two different labels, got {len(values)}; give a binary target (`moves` takes "
+            "loss='multinomial')"
+        )
+    return 2 * labels - 1
+
+
+def numbered_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], Floats]:
+    """Return the different labels, and the number of each row's among them."""
     exact = label_array(y, "y")  # doubles make one of 2**53 and 2**53 + 1
     check_count(exact.shape, count)
     known = _known(y, exact)
     if not known.all():
         raise ExposureError(f"y, row {int(known.argmin())} has no label; fill or drop it first")
-    values = np.unique(exact)
-    if len(values) != 2:
-        raise ExposureError(
-            f"y must hold two different labels, got {len(values)}; give a binary target, or declare its classes"
-        )
-    return as_floats(np.where(exact == values[1], 1.0, -1.0))
+    values, places = np.unique(exact, return_inverse=True)
+    if len(values) < 2:
+        raise ExposureError("y must hold two different labels, got 1; give a binary target, or declare its classes")
+    return values, as_floats(places.reshape(-1))
 
 
 def _known(y: ArrayLike, exact: NDArray[Any]) -> Bools:
@@ -173,7 +192,15 @@ def check_coefficients(f: ArrayLike, d: int) -> Floats:
 
 
 def weighted_gram(X: Rows, weights: Floats) -> Floats:
-    """Return ``sum_i w_i x_i x_i^T`` without a second copy of the table."""
+    """Return ``sum_i w_i x_i x_i^T`` without a second copy of the table; of matrices w_i their Kronecker products."""
+    if weights.ndim == 3:
+        d, k = X.shape[1], weights.shape[1]
+        whole = np.empty((d, k, d, k))
+        for one in range(k):
+            for other in range(one, k):
+                whole[:, one, :, other] = weighted_gram(X, np.ascontiguousarray(weights[:, one, other]))
+                whole[:, other, :, one] = whole[:, one, :, other].T
+        return whole.reshape(d * k, d * k)
     if isinstance(X, SparseRows):
         return X.gram(weights)
     total = np.zeros((X.shape[1], X.shape[1]))
@@ -182,18 +209,30 @@ def weighted_gram(X: Rows, weights: Floats) -> Floats:
     return total
 
 
-def gradient(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+def summed_curvatures(X: Rows, y: Floats, outputs: Floats, loss: RowLoss, weights: Floats | None = None) -> Floats:
+    """Return the second derivative of the summed loss in the coefficients, rows weighted."""
+    if outputs.ndim == 1:
+        bent = loss.curvatures(y, outputs)
+        return weighted_gram(X, bent if weights is None else bent * weights)
+    total = np.zeros((X.shape[1] * outputs.shape[1],) * 2)
+    for part in slices(len(X), BLOCK):
+        bent = loss.curvatures(y[part], outputs[part])
+        total += weighted_gram(X[part], bent if weights is None else bent * weights[part, np.newaxis, np.newaxis])
+    return total
+
+
+def gradient(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> Floats:
     """Return the gradient of J at f."""
-    return as_floats(X.T @ (loss.slope(y * (X @ f)) * y) / len(X) + l2 * f)
+    return as_floats(X.T @ loss.slopes(y, X @ f) / len(X) + l2 * f)
 
 
-def careful_gradient(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Floats:
+def careful_gradient(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> Floats:
     """Return the same, summed pairwise (numpy's sum along one column): for certificates, see `roundings`."""
     if isinstance(X, SparseRows):  # whose sums are blocks of their own
         return gradient(X, y, f, l2, loss)
-    slopes = loss.slope(y * (X @ f)) * y
-    sums = [float((slopes * column).sum()) for column in X.T]
-    return as_floats(np.array(sums) / len(X) + l2 * f)
+    slopes = loss.slopes(y, X @ f).reshape(len(X), -1).T
+    sums = [float((own * column).sum()) for column in X.T for own in slopes]
+    return as_floats(np.array(sums).reshape(f.shape) / len(X) + l2 * f)
 
 
 def additions(n: int) -> float:
@@ -201,18 +240,23 @@ def additions(n: int) -> float:
     return min(n, 10 + n / 8) if n <= 128 else 20 + math.log2(n)
 
 
-def roundings(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> float:
+def roundings(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> float:
     """Return how many units of rounding `careful_gradient` can be off by.
 
-    The margin of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
+    An output of a row x is a sum of d products, off by ``(d + 1) |x| |f|`` units, and moves the slope by at most
     ``most_curved`` times that; the slope itself and its product with the row are good to ``slope_ulps`` units; a sum
     adds one unit per addition that a term goes through.  The regulariser's part takes 4.
     """
     lengths, size = lengths_of(X), float(np.linalg.norm(f))
-    margins = loss.most_curved * (X.shape[1] + 1) * size * lengths
+    margins = loss.most_curved * (X.shape[1] + 1 + loss.output_ulps) * size * lengths
     summed = X.additions if isinstance(X, SparseRows) else additions(len(X))
-    slopes = (loss.slope_ulps + summed) * np.abs(loss.slope(y * (X @ f)))
-    return float((lengths * (margins + slopes)).mean()) + 4 * l2 * size
+    slopes = (loss.slope_ulps + summed) * sizes(loss.slopes(y, X @ f))
+    return float((lengths * (margins + slopes)).mean()) + 4 * float(np.max(l2)) * size
+
+
+def sizes(rows: Floats) -> Floats:
+    """Return the length of every row's numbers: one, or several."""
+    return as_floats(np.abs(rows) if rows.ndim == 1 else np.linalg.norm(rows, axis=1))
 
 
 def gradient_rounding(d: int, size: float, loss: Loss) -> float:
@@ -227,29 +271,36 @@ Solver = Callable[[Floats], Floats]
 
 
 def minimise(
-    X: Rows, y: Floats, l2: float, loss: Loss, start: Floats, solve: Solver | None = None, enough: float = 0.0
+    X: Rows,
+    y: Floats,
+    l2: Penalty,
+    loss: RowLoss,
+    start: Floats,
+    solve: Solver | None = None,
+    enough: float = 0.0,
+    tilt: Floats | float = 0.0,
 ) -> tuple[Floats, float, Solver | None]:
     """Return the minimiser of J to rounding level, by damped Newton steps, the gradient's norm there, and a solver.
 
     A solver divides by a Hessian: it serves as long as its steps make the gradient ten times smaller.  ``enough`` is a
-    norm of the gradient at which to stop.
+    norm of the gradient at which to stop, ``tilt`` a constant added to it.
     """
 
     def objective(f: Floats) -> float:
-        return float(loss.value(y * (X @ f)).mean() + 0.5 * l2 * f @ f)
+        return float(loss.values(y, X @ f).mean() + 0.5 * np.vdot(l2 * f, f) + np.sum(tilt * f))
 
-    f, slope = start, gradient(X, y, start, l2, loss)
+    f, slope = start, gradient(X, y, start, l2, loss) + tilt
     size = float(np.linalg.norm(slope))
     for _ in range(MOST_STEPS):
         solve = solve or _solver(X, y, f, l2, loss)
         step = solve(slope)
-        full = gradient(X, y, f - step, l2, loss)
+        full = gradient(X, y, f - step, l2, loss) + tilt
         share = 1.0
         if np.linalg.norm(full) > 0.5 * size and size > GRADIENT_TOLERANCE:  # far away: halve until J falls enough
-            here, fall = objective(f), float(slope @ step)
+            here, fall = objective(f), float(np.vdot(slope, step))
             while objective(f - share * step) > here - 1e-4 * share * fall and share > 1e-10:
                 share /= 2
-            full = full if share == 1 else gradient(X, y, f - share * step, l2, loss)
+            full = full if share == 1 else gradient(X, y, f - share * step, l2, loss) + tilt
         following = float(np.linalg.norm(full))
         if following >= size and size <= GRADIENT_TOLERANCE:
             break  # rounding level: the last point is the best
@@ -261,62 +312,31 @@ def minimise(
     return f, size, solve
 
 
-def _solver(X: Rows, y: Floats, f: Floats, l2: float, loss: Loss) -> Solver:
+def _solver(X: Rows, y: Floats, f: Floats, l2: Penalty, loss: RowLoss) -> Solver:
     """Return what divides by the Hessian at f."""
     from scipy.linalg import cho_factor, cho_solve
 
-    hessian = weighted_gram(X, loss.curvature(y * (X @ f)))
+    hessian = summed_curvatures(X, y, X @ f, loss)
     hessian /= len(X)
-    hessian.flat[:: len(f) + 1] += l2
+    add_to_diagonal(hessian, l2, f.shape)
     factor = cho_factor(hessian.T, lower=True, overwrite_a=True, check_finite=False)
-    return lambda slope: as_floats(cho_solve(factor, slope, check_finite=False))
+    return lambda slope: as_floats(cho_solve(factor, slope.reshape(-1), check_finite=False).reshape(f.shape))
 
 
-def fit_base(X: Any, y: ArrayLike, l2: float, *, loss: str = "logistic", classes: Classes | None = None) -> Floats:
-    """Return the coefficients that minimise the regularised mean loss, exact to rounding.
-
-    Claim: the gradient of J at the result, as computed, is at most 1e-12 in norm; otherwise a `ExposureError` says so.
-
-    Parameters
-    ----------
-    X : array_like or sparse matrix of shape ``(n, d)``
-        Rows in the unit ball.
-    y : array_like of shape ``(n,)``
-        Two different labels, numbers or texts; the larger is +1.
-    l2 : float
-        Weight of ``|f|^2 / 2`` beside the *mean* loss; scikit-learn's ``C`` is ``1 / (n l2)``.
-    loss : {"logistic", "squared", "probit"}
-        Loss of the margin.
-    classes : pair of labels, optional
-        The two labels, -1 first, where they are declared; the data may then hold one of them only.
-
-    Raises
-    ------
-    ExposureError
-        For rows outside the unit ball, other than two labels, and a weight that is not positive.
-
-    Examples
-    --------
-    >>> from epsworth.exposure import fit_base
-    >>> fit_base([[0.5, 0.0], [0.0, 0.5]], [1, -1], 1.0).round(4)
-    array([ 0.1212, -0.1212])
-
-    References
-    ----------
-    Chaudhuri, Monteleoni & Sarwate 2011, "Differentially private empirical risk minimization".
-    """
-    rows, labels = check_any(X, y, classes)
-    return fit(rows, labels, check_l2(l2), loss_named(loss))
+def add_to_diagonal(matrix: Floats, penalty: Penalty, shape: tuple[int, ...]) -> None:
+    """Add the penalty's part to a Hessian of coefficients of a shape."""
+    matrix.flat[:: len(matrix) + 1] += np.broadcast_to(penalty, shape).reshape(-1)
 
 
-def fit(rows: Rows, labels: Floats, l2: float, loss: Loss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
+def fit(rows: Rows, labels: Floats, l2: Penalty, loss: RowLoss, tolerance: float = GRADIENT_TOLERANCE) -> Floats:
     """Return the minimiser for rows and labels that were checked."""
-    found, solve = np.zeros(rows.shape[1]), None
+    shape = (rows.shape[1], loss.classes - 1) if isinstance(loss, Softmax) else (rows.shape[1],)
+    found, solve = np.zeros(shape), None
     if isinstance(rows, SparseRows) and len(rows) > SAMPLED:  # a sample tells most of it, and its Hessian is cheap
         some = slice(None, None, -(-len(rows) // SAMPLED))
         found, _, solve = minimise(rows[some], labels[some], l2, loss, found, enough=ENOUGH)
     found, *_ = minimise(rows, labels, l2, loss, found, solve)
     size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
     if size > tolerance:
-        raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {l2:g}")
+        raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {np.max(l2):g}")
     return found

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import as_floats
 from epsworth.exposure.glm import ExposureError
-from epsworth.exposure.inputs import NotPrivate, finite, share, whole
+from epsworth.exposure.inputs import NotPrivate, finite, numbers, share, whole
 from epsworth.exposure.tables import Column, columns_of
 
 BINS = 10  # ranges of a column of numbers, with as many rows each
@@ -81,7 +81,8 @@ def exposed_groups(
     age = 90 to 99: 100 % of the most exposed rows, 10 % of all
     job = smith: 100 % of the most exposed rows, 10 % of all
     """
-    of_row, part, most = finite(exposure, "exposure", (None,)), share("part", part), whole("most", most, 0)
+    part, most, largest = share("part", part), whole("most", most, 0), np.finfo(np.float64).max
+    of_row = finite(np.minimum(numbers(exposure, "exposure"), largest), "exposure", (None,))  # inf: no model without it
     top = np.argsort(-of_row, kind="stable")[: math.ceil(part * len(of_row))]
     found: list[tuple[float, Group]] = []
     for name, column in columns_of(table).items():

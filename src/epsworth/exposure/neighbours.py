@@ -10,12 +10,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats, slices
+from epsworth.arrays import Floats, as_floats
 from epsworth.callbacks import check_callback
-from epsworth.exposure.fitting import BLOCK, check_coefficients, check_data, check_l2, weighted_gram
+from epsworth.exposure.fitting import check_coefficients, check_data, check_l2
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import Classes, NotPrivate, number, whole
-from epsworth.exposure.left_out import ROUNDING, Problem, Regulariser, SelfConcordance, furthest, refined
+from epsworth.exposure.left_out import (
+    Problem,
+    Regulariser,
+    check_regulariser,
+    furthest,
+    furthest_first,
+    newton,
+    refined,
+)
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
@@ -175,8 +183,7 @@ def leave_one_out(
     """Return what `loo` returns, for rows and labels that were checked."""
     if not isinstance(method, str) or method not in ("newton", "wc", "exact"):
         raise ExposureError(f"method must be newton, wc or exact, got {short(method)}")
-    if not isinstance(regulariser, str) or regulariser not in ("mean", "sum"):
-        raise ExposureError(f"regulariser must be mean or sum, got {short(regulariser)}")
+    check_regulariser(regulariser)
     if tol is not None and method == "wc":
         raise ExposureError("tol refines Newton's points; leave it out with method='wc', or use method='newton'")
     problem = Problem(X, y, f, l2, loss, regulariser)
@@ -188,7 +195,7 @@ def leave_one_out(
         sizes = np.linalg.norm(deltas, axis=1)
         rows = np.flatnonzero(errors > tol * sizes)
         if top is not None:
-            rows = rows[np.argsort(-(sizes + errors)[rows], kind="stable")[:top]]
+            rows = furthest_first(rows, sizes, errors)[:top]
     if len(rows):
         deltas[rows], errors[rows] = refined(
             problem, problem.inverse(), rows, deltas[rows], errors[rows], tol or 0.0, n_jobs, kept, told
@@ -198,27 +205,13 @@ def leave_one_out(
 
 
 def _newton(problem: Problem) -> tuple[Floats, Floats]:
-    hessian, deltas = problem.hessian(), problem.pulls()
-    inverse = as_floats(np.linalg.inv(hessian))
-    lengths = problem.lengths
-    bend = weighted_gram(problem.X, lengths)
-    per_length = ROUNDING * problem.hessian_roundings()
-    per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
-    concordance = SelfConcordance.of(problem, hessian, inverse, per_length) if problem.loss.self_concordant else None
-    own, errors = problem.own_gradient(), np.empty(len(deltas))
-    for part in slices(len(deltas), BLOCK):
-        pulls = deltas[part].copy()
-        deltas[part], left = problem.solved(hessian, inverse, part, pulls)
-        sizes = np.linalg.norm(deltas[part], axis=1)
-        moved = np.einsum("ij,ij->i", deltas[part] @ bend, deltas[part]) + per_square * sizes**2
-        left += 4 * ROUNDING * np.linalg.norm(pulls, axis=1) + per_length * sizes
-        errors[part] = (0.5 * problem.loss.third * moved + left + own) / problem.weight
-        if concordance is not None:
-            errors[part] = np.minimum(errors[part], concordance.errors(part, deltas[part], pulls, left, own))
-    return deltas, errors + problem.rounded(deltas)
+    deltas, errors = np.empty(problem.X.shape), np.empty(len(problem.X))
+    for part, steps, off in newton(problem):
+        deltas[part], errors[part] = steps, off
+    return deltas, errors
 
 
 def _worst_case(problem: Problem) -> tuple[Floats, Floats]:
     """Return the far end of the sphere; the truth lies in the sphere, so its diameter bounds the error."""
-    deltas = problem.pulls() / problem.weight
+    deltas = problem.pulls() / problem.convexity
     return deltas, as_floats(np.linalg.norm(deltas, axis=1) + problem.unexplained() + problem.rounded(deltas))

@@ -1,8 +1,8 @@
-"""How far each row moves the model, without where to: for sparse tables, whose leave-one-out models would fill a disk.
+"""How far each row moves the model, without where to: of sparse tables all leave-one-out models would fill a disk.
 
-Newton's step for a row x is ``alpha K^-1 x + l2 K^-1 f`` (Sherman & Morrison), so its length, its energy and the way to
-the neighbour's minimiser follow from the forms ``x^T K^-1 x`` and ``x^T K^-2 x``: as many sums as a row has pairs of
-entries, instead of a product with the whole matrix.
+There Newton's step for a row x is ``alpha K^-1 x + K^-1 p``, p being what all rows pull (Sherman & Morrison), so its
+length, its energy and the way to the neighbour's minimiser follow from the forms ``x^T K^-1 x`` and ``x^T K^-2 x``: as
+many sums as a row has pairs of entries, instead of a product with the whole matrix.
 """
 
 from __future__ import annotations
@@ -16,13 +16,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats, slices
-from epsworth.exposure.fitting import BLOCK, check_any, check_coefficients, check_l2
-from epsworth.exposure.glm import ExposureError, Loss, loss_named
+from epsworth.exposure.fitting import BLOCK
+from epsworth.exposure.glm import ExposureError, Loss
 from epsworth.exposure.inputs import Classes, NotPrivate
-from epsworth.exposure.left_out import ROUNDING, Curvature, Problem, Regulariser, furthest, least_eigenvalue, refined
+from epsworth.exposure.lasso import moves_of_lasso
+from epsworth.exposure.left_out import (
+    NO_INVERSE,
+    ROUNDING,
+    SHADE,
+    Curvature,
+    Problem,
+    Regulariser,
+    check_regulariser,
+    furthest,
+    furthest_first,
+    least_eigenvalue,
+    newton,
+    refined,
+)
+from epsworth.exposure.models import Design, coordinates
 from epsworth.exposure.sparse import PANEL, SparseRows
 from epsworth.keeping import Keeping
-from epsworth.numerals import short
 from epsworth.rounding import up
 
 
@@ -32,14 +46,17 @@ class Moves(NotPrivate):
 
     Attributes
     ----------
-    base : ndarray of shape ``(d,)``
-        The model of the whole data set.
+    base : ndarray
+        The model of the whole data set, as `fit_base` returned it.
     distances, errors : ndarray of shape ``(n,)``
-        How far each row moves the model, and a bound on how far off that is.
+        How far each row moves the model, and a bound on how far off that is; ``inf`` where nothing is certain.  Both
+        are where there is no model without the row: its label is the last of its kind, and the intercept is free.
     regulariser, loss : str
-        What stays fixed when a row leaves; the loss of the margin.
-    l2 : float
-        Weight of the regulariser.
+        What stays fixed when a row leaves; the loss.
+    l2, l1 : float
+        Weights of the regulariser.
+    fit_intercept : bool
+        Whether the model's last column is an intercept that is not regularised.
 
     Examples
     --------
@@ -56,6 +73,8 @@ class Moves(NotPrivate):
     regulariser: Regulariser
     loss: str
     l2: float
+    fit_intercept: bool = False
+    l1: float = 0.0
 
     def __len__(self) -> int:
         return len(self.distances)
@@ -73,38 +92,58 @@ def moves(
     regulariser: Regulariser = "mean",
     loss: str = "logistic",
     classes: Classes | None = None,
+    fit_intercept: bool = False,
+    l1: float = 0.0,
 ) -> Moves:
-    """Return how far every row of a sparse table moves the model, and how far off that can be; not private.
+    """Return how far every row moves the model, and how far off that can be; not private.
 
     Claim: ``| |A(x without row i) - A(x)| - distances[i] | <= errors[i]`` for every row, where A is the exact
-    minimiser.  Time O(n k^2 + d^3) and memory O(n k + d^2) for k entries a row.
+    minimiser, its intercept included; of several classes the one whose intercepts sum to 0.  Time O(n k^2 + d^3) and
+    memory O(n k + d^2) for k entries a row of a sparse table, O(n d^2 + d^3) and O(n d) for others, d being the number
+    of coefficients.  It says who is exposed, and makes nothing private: noise needs a sensitivity, see `release`.
 
     Parameters
     ----------
-    X : sparse matrix or array of SciPy, or `SparseRows`, of shape ``(n, d)``
+    X : array_like, sparse matrix or array of SciPy, or `SparseRows`, of shape ``(n, d)``
         Rows in the unit ball.
     y : array_like of shape ``(n,)``
-        Two different labels, numbers or texts.
-    f : array_like of shape ``(d,)``
-        The base model, from `fit_base`.
-    l2, regulariser, loss, classes
+        Two different labels, numbers or texts; with the loss ``multinomial`` two or more.
+    f : array_like
+        The base model, from `fit_base`, or from scikit-learn: ``coef_`` beside ``intercept_``.
+    l2, regulariser, classes
         As in `loo`.
+    loss, fit_intercept, l1
+        As in `fit_base`.  With ``l1`` there is a certificate where no coefficient changes its sign, or can be shown to
+        leave zero; rows where one does are fitted again, as many as are affordable, and for the others there is the
+        bound by strong convexity alone, ``inf`` where ``l2`` is 0.
 
     Examples
     --------
-    >>> from scipy.sparse import csr_array
     >>> from epsworth.exposure import fit_base, loo, moves
-    >>> X, y = csr_array([[0.6, 0.0], [0.0, 0.6], [0.5, -0.5]]), [1, -1, 1]
-    >>> f = fit_base(X, y, 1.0)
-    >>> moves(X, y, f, 1.0).distances.round(3), loo(X.toarray(), y, f, 1.0).distances.round(3)
-    (array([0.099, 0.099, 0.039]), array([0.099, 0.099, 0.039]))
+    >>> X, y = [[0.6, 0.0], [0.0, 0.6], [0.5, -0.5], [0.2, 0.1]], [1, -1, 1, -1]
+    >>> moves(X, y, fit_base(X, y, 1.0), 1.0).distances.round(3), loo(X, y, fit_base(X, y, 1.0), 1.0).distances.round(3)
+    (array([0.077, 0.059, 0.051, 0.071]), array([0.077, 0.059, 0.051, 0.071]))
+    >>> moves(X, y, fit_base(X, y, 1.0, fit_intercept=True), 1.0, fit_intercept=True).distances.round(3)
+    array([0.649, 0.656, 0.654, 0.66 ])
     """
-    rows, labels = check_any(X, y, classes)
-    if not isinstance(rows, SparseRows):
-        raise ExposureError("X is no sparse table; use `loo`, which says where each model lies, too")
-    if not isinstance(regulariser, str) or regulariser not in ("mean", "sum"):
-        raise ExposureError(f"regulariser must be mean or sum, got {short(regulariser)}")
-    return moved(rows, labels, check_coefficients(f, rows.shape[1]), check_l2(l2), loss_named(loss), regulariser)
+    check_regulariser(regulariser)
+    design = Design.of(X, y, l2, l1, loss, classes, fit_intercept)
+    rows, labels, base = design.rows, design.labels, coordinates(f, design.rows.shape[1], design.loss)
+    problem = Problem(rows, labels, base, design.l2, design.loss, regulariser)
+    if design.l1 is not None:
+        distances, errors = moves_of_lasso(problem, design.l1)
+    elif isinstance(rows, SparseRows) and isinstance(design.loss, Loss):
+        distances, errors = _Steps.of(problem).lengths()
+    else:
+        distances, errors = np.empty(len(rows)), np.empty(len(rows))
+        for part, steps, off in newton(problem):
+            distances[part], errors[part] = np.linalg.norm(steps, axis=1), off
+    errors = up(errors, ulps=base.size + 16)
+    if fit_intercept:
+        _, kind, count = np.unique(labels, return_inverse=True, return_counts=True)
+        gone = (count == 1)[kind.reshape(-1)]
+        distances[gone] = errors[gone] = np.inf
+    return Moves(as_floats(f), distances, errors, regulariser, loss, float(l2), bool(fit_intercept), float(l1))
 
 
 def moved(
@@ -125,8 +164,7 @@ def moved(
     problem = Problem(X, y, f, l2, loss, regulariser)
     steps = _Steps.of(problem)
     distances, errors = steps.lengths()
-    poor = np.flatnonzero(errors > tol * distances)
-    poor = poor[np.argsort(-(distances + errors)[poor], kind="stable")[:top]]
+    poor = furthest_first(np.flatnonzero(errors > tol * distances), distances, errors)[:top]
     if len(poor):
         start = problem.solve(steps.inverse, poor, problem.pulls(poor))
         better, off = refined(problem, steps.inverse, poor, start, errors[poor], tol, n_jobs, kept, told)
@@ -145,7 +183,7 @@ class _Steps:
     bounds what sums over a row's pairs of entries round.
 
     ``off`` bounds how far the computed Hessian is off, ``least`` is no larger than its least eigenvalue, ``size`` is
-    the norm of B, and ``w = B f``, ``z = B w``.
+    the norm of B, ``w = B p`` for what all rows pull, ``z = B w``.
     """
 
     problem: Problem
@@ -165,9 +203,9 @@ class _Steps:
         inverse = _inverse(hessian)
         size, d = float(np.linalg.norm(inverse)), len(hessian)
         apart = _left(hessian, inverse) + size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
-        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 1e-6), off, problem.weight)
+        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 1e-6), off, problem.convexity)
         del hessian  # as large as what follows
-        w = as_floats(inverse @ problem.f if problem.regulariser == "mean" else np.zeros(d))
+        w = as_floats(inverse @ problem.shared_pull)
         rho = apart / (1 - apart) if apart < 0.5 else math.inf
         return cls(problem, inverse, _square(inverse), rho, off, least, size, w, as_floats(inverse @ w))
 
@@ -182,7 +220,8 @@ class _Steps:
         parts = list(slices(len(X), BLOCK))
         offs = [self._form_offs(part, second[part]) for part in parts]
         upper = up(np.maximum(first, 0) + np.concatenate([off for off, _ in offs]), ulps=4)
-        bounds, own = Curvature.of(problem, upper, self.least, self.off), problem.own_gradient()
+        leverages = as_floats(problem.curvatures() * upper)
+        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient()
         for part, (a_off, b_off) in zip(parts, offs, strict=True):
             forms = first[part], a_off, second[part], b_off
             distances[part], errors[part] = self._certified(part, forms, bounds, own)
@@ -206,48 +245,54 @@ class _Steps:
         problem, loss, (n, d) = self.problem, self.problem.loss, self.problem.X.shape
         X, length, size = problem.X[part], problem.lengths[part], problem.size
         assert isinstance(X, SparseRows)
-        k, l2 = len(X.slots) + 2, problem.l2 if problem.regulariser == "mean" else 0.0
+        k, shared = len(X.slots) + 2, problem.shared_pull
+        p_size = float(np.linalg.norm(shared))
         a, a_off, b, b_off = forms
         w_size, far = float(np.linalg.norm(self.w)), np.sqrt(np.maximum(b, 0) + b_off)  # far >= |B x|
-        w_off = self.rho * w_size + (d + 2) * ROUNDING * self.size * size * (1 + self.rho)
+        w_off = self.rho * w_size + (d + 3) * ROUNDING * self.size * p_size * (1 + self.rho)
         c, e = X @ self.w, X @ self.z
         c_off = length * (w_off + k * ROUNDING * w_size)
         e_off = length * ROUNDING * ((d + 2) * self.size * w_size + k * float(np.linalg.norm(self.z)))
         margin_off = k * ROUNDING * length * size
-        s, h = problem.slopes[part], loss.curvature(problem.margins[part])
+        s, h = problem.slopes[part], problem.curvatures(part)
         s_off = loss.slope_ulps * ROUNDING * np.abs(s) + loss.most_curved * margin_off
         h_off = 2 * loss.slope_ulps * ROUNDING * (h + s**2) + loss.third * margin_off
-        weight = problem.weight
-        room = np.maximum(1 - h * a, weight / (weight + h * length**2))
-        least = weight / (weight + up(as_floats((h + h_off) * length**2), ulps=8 + d))
+        room = np.maximum(1 - h * a, self._least_room(h * length**2, bounds.room[part]))
+        least = self._least_room(up(as_floats((h + h_off) * length**2), ulps=8 + d), bounds.room[part])
         least = np.maximum(1 - up(as_floats((h + h_off) * (a + a_off)), ulps=8), least) * (1 - 8 * ROUNDING)
-        alpha = (s + h * l2 * c) / room
-        alpha_off = (s_off + l2 * (h_off * np.abs(c) + (h + h_off) * c_off)) / least + 8 * ROUNDING * np.abs(alpha)
+        alpha = (s + h * c) / room
+        alpha_off = (s_off + h_off * np.abs(c) + (h + h_off) * c_off) / least + 8 * ROUNDING * np.abs(alpha)
         alpha_off += np.abs(alpha) * (h_off * (a + a_off) + h * a_off) / least
         size_of_alpha = np.abs(alpha)
-        # the length of alpha B x + l2 w, then of the step itself
-        terms = (alpha**2 * b, 2 * l2 * alpha * e, np.full(len(X), (l2 * w_size) ** 2))
+        # the length of alpha B x + w, then of the step itself
+        terms = (alpha**2 * b, 2 * alpha * e, np.full(len(X), w_size**2))
         square = terms[0] + terms[1] + terms[2]
         gross = np.abs(terms[0]) + np.abs(terms[1]) + terms[2]
-        square_off = alpha**2 * b_off + 2 * l2 * size_of_alpha * e_off + (d + 8) * ROUNDING * gross
+        square_off = alpha**2 * b_off + 2 * size_of_alpha * e_off + (d + 8) * ROUNDING * gross
         steps = np.sqrt(np.maximum(square, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             off = np.fmin(square_off / steps, np.sqrt(square_off))
-        off = off + far * (alpha_off * (1 + self.rho) + size_of_alpha * self.rho) + l2 * w_off
+        off = off + far * (alpha_off * (1 + self.rho) + size_of_alpha * self.rho) + w_off
         most = steps + off
         # its length in the norm of the Hessian
         pull, across = np.abs(s) + s_off, np.abs(c) + c_off
-        energy = s * (alpha * a + l2 * c) + l2 * (alpha * c + l2 * float(problem.f @ self.w))
-        energy_off = s_off * (size_of_alpha * a + l2 * np.abs(c))
-        energy_off += pull * (alpha_off * (a + a_off) + size_of_alpha * a_off + l2 * c_off)
-        energy_off += l2 * (alpha_off * across + size_of_alpha * c_off + l2 * size * (w_off + d * ROUNDING * w_size))
-        energy_off += 16 * ROUNDING * (pull * (size_of_alpha * a + l2 * across) + l2 * size_of_alpha * across)
+        energy = s * (alpha * a + c) + alpha * c + float(shared @ self.w)
+        energy_off = s_off * (size_of_alpha * a + np.abs(c))
+        energy_off += pull * (alpha_off * (a + a_off) + size_of_alpha * a_off + c_off)
+        energy_off += alpha_off * across + size_of_alpha * c_off + p_size * (w_off + (d + 2) * ROUNDING * w_size)
+        energy_off += 16 * ROUNDING * (pull * (size_of_alpha * a + across) + size_of_alpha * across)
         moved = np.sqrt(np.abs(energy) + energy_off)
         shift = as_floats(np.minimum(bounds.longest * most, bounds.reach[part] * moved))
-        errors = (0.5 * loss.third * n * bounds.longest**3 * most**2 + own) / weight
+        with np.errstate(divide="ignore"):
+            errors = np.divide(0.5 * loss.third * n * bounds.longest**3 * most**2 + own, problem.convexity)
         if loss.self_concordant:
             errors = np.minimum(errors, bounds.off_by(part, as_floats(moved), shift, shift, own))
         return as_floats(steps), as_floats(errors + off)
+
+    def _least_room(self, bent: Floats, known: Floats) -> Floats:
+        """Return what a row, of so much curvature, leaves at least of the Hessian in its own direction."""
+        convexity = self.problem.convexity
+        return as_floats(convexity / (convexity + bent) if convexity else np.maximum(known, SHADE - 1))
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -258,7 +303,7 @@ def _inverse(matrix: Floats) -> Floats:
     if not failed:
         found, failed = dpotri(found, lower=1, overwrite_c=1)
     if failed:
-        raise ExposureError("the fit has no inverse to double precision; take a larger l2")
+        raise ExposureError(NO_INVERSE)
     return _mirrored(found)
 
 
