@@ -92,47 +92,43 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
         (lower, "guaranteed probability that it is kept", "lower"),
         (text.share_up(observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
-    return blocks.decision(sentence, facts, shown.found.feasible, "" if held is None else panels.split_untaken(held))
+    return blocks.decision(sentence, facts, shown.found.feasible, panels.split_untaken(held))
 
 
 def _controls(shown: Shown) -> Block:
-    several = len(shown.quantities) > 1
     stop, target = shown.stops.index(shown.total), shown.targets.index(shown.target)
     targets = [percent(one, shown.digits) for one in shown.targets]
-    return {
-        "is": "controls",
-        "views": [f"{view.of}: {view.title}" if several else view.title for view in shown.views],
-        "sliders": [
-            blocks.slider("target", "At least", target, targets),
-            blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
-        ],
-    }
+    sliders = [
+        blocks.slider("target", "At least", target, targets),
+        blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
+    ]
+    several = len(shown.quantities) > 1
+    views = [f"{view.of}: {view.title}" if several else view.title for view in shown.views]
+    return {"is": "controls", "views": views, "sliders": sliders}
 
 
 # ---- the curves
 
 
 def _curves(shown: Shown) -> Block:
-    views = [
-        {"is": "view", "number": i, "blocks": [
-            blocks.paragraph(
-                f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; "
-                f"the truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
-            ),
-            _figures(shown, i),
-            _every_number(shown, i),
-        ]}
-        for i, view in enumerate(shown.views)
-    ]  # fmt: skip
-    told = ["The dashed line across is what is asked for, the upright one the ε looked at."]
-    if shown.capped:
-        told.append(
-            "The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+    surely, every = sure(shown.curves.confidence), list(range(len(shown.names)))
+    views = []
+    for i, view in enumerate(shown.views):
+        what = (
+            f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
+            f"truth lies in the band above it, {surely}."
         )
-    told.append(f"All bands hold together {sure(shown.curves.confidence)}.")
+        drawn = [every] if len(every) <= TOGETHER else [[m] for m in every]  # else one each, the others behind in grey
+        figures = blocks.figures(*(_figure(shown, i, bold, every) for bold in drawn))
+        parts = [blocks.paragraph(what, "what"), figures, _every_number(shown, i)]
+        views.append({"is": "view", "number": i, "blocks": parts})
+    told = "The dashed line across is what is asked for, the upright one the ε looked at."
+    if shown.capped:
+        told += " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+    told += f" All bands hold together {surely}."
     if len(shown.at) < len(shown.curves.epsilons):
-        told.append(f"{len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown.")
-    return blocks.section("curves", "How often the label is kept", *views, " ".join(told))
+        told += f" {len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown."
+    return blocks.section("curves", "How often the label is kept", *views, told)
 
 
 def _chart(shown: Shown, view: View, lines: Sequence[Line] = (), what: str = "", **more: Any) -> Chart:
@@ -153,14 +149,6 @@ def _frame(chart: Chart) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _figures(shown: Shown, number: int) -> Block:
-    """Return the pictures of a view: one of a few curves, else one each, the others behind it in grey."""
-    every = list(range(len(shown.names)))
-    together = len(every) <= TOGETHER
-    drawn = [_figure(shown, number, bold, every) for bold in ([every] if together else [[m] for m in every])]
-    return blocks.figures(*drawn)
-
-
 def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Block:
     view, alone = shown.views[number], bold != every
     lower, upper = view.bounds
@@ -171,14 +159,12 @@ def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Blo
         )
         for m in bold
     ]  # fmt: skip
-    what = (
-        f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {', '.join(shown.names[m] for m in bold)}."
-    )
+    named = ", ".join(shown.names[m] for m in bold)
+    what = f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {named}."
     plot = _chart(shown, view)
     over = _ceiling(shown, plot, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
-    over += (
-        plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total) + _points(shown, view, plot, bold)
-    )
+    over += plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total)
+    over += _points(shown, view, plot, bold)
     behind = [f"v{number}m{m}" for m in every if m not in bold]
     chart = _chart(shown, view, lines, what, behind=behind, over=over)
     return blocks.figure(chart, [(m % COLOURS, name(shown.names[m])) for m in bold], bold[0] if alone else None)
@@ -257,19 +243,11 @@ def _cap(shown: Shown) -> str:
 
 
 def _meaning(shown: Shown) -> Block:
-    after, first = observed(shown.total, shown.delta, text.EVEN / 100), text.PRIORS.index(text.EVEN)
-    words = {"total": show_up(shown.total), "delta": show_up(shown.delta)}
-    return blocks.section(
-        "meaning", "What the ε means",
-        blocks.paragraph(text.observer(after, shown.delta, text.EVEN, words, OBSERVER), key="observer"),
-        blocks.slider("prior", "Likely before", first, [f"{prior}{SPACE}%" for prior in text.PRIORS]),
-        blocks.bars("How sure, before and after, as told above",
-                    (("before", text.EVEN / 100), ("at most after", after)), "knows"),
-        _by_epsilon(shown),
-        blocks.caption(
-            "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ.",
-            kind=" read",
-        ),
+    told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
+    return blocks.of_promise(
+        lambda prior: observed(shown.total, shown.delta, prior), "What the ε means",
+        {"total": show_up(shown.total), "delta": show_up(shown.delta)}, delta=shown.delta, texts=OBSERVER,
+        listed=_by_epsilon(shown), more=blocks.caption(told, kind=" read"),
     )  # fmt: skip
 
 

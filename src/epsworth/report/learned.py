@@ -46,13 +46,12 @@ def plan_page(held: Document, source: Source) -> Page:
         epsilon, held["users"], margin, held["confidence"], held.get("feasible", True), held["power"],
         held["mechanism"], held.get("fakes", 0),
     )  # fmt: skip
-    good, asked = found.feasible and found.margin <= 1, held.get("question")
+    good, asked, mechanism = found.feasible and margin <= 1, held.get("question"), report_name(found.mechanism)
     facts = (
         (count(found.users), "users, one report each", "users"),
-        (show_up(found.epsilon), "ε per record, label included", "epsilon"),
-        (show_up(found.margin), "signed mean of the cell, or more", "margin"),
+        (show_up(epsilon), "ε per record, label included", "epsilon"),
+        (show_up(margin), "signed mean of the cell, or more", "margin"),
     )
-    sentence = str(found).replace(f" ({found.mechanism})", f", {report_name(found.mechanism)}")
     said = [
         text.SERVER,
         "k reports of one user keep k times the ε.",
@@ -61,17 +60,17 @@ def plan_page(held: Document, source: Source) -> Page:
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
     ]
     sections = [
-        blocks.decision(sentence, facts if good else (), good),
+        blocks.decision(str(found).replace(f" ({found.mechanism})", f", {mechanism}"), facts if good else (), good),
         _trade(found, asked) if good and asked is not None else None,
-        blocks.of_epsilon(found.epsilon, 0.0, text.REPORT) if math.isfinite(found.epsilon) else None,
+        blocks.of_epsilon(epsilon, 0.0, text.REPORT) if math.isfinite(epsilon) else None,
         blocks.limits(text.HARMLESS, said),
     ]
     origin = [
-        ("Mechanism", escaped(report_name(found.mechanism), LONGEST)),
+        ("Mechanism", escaped(mechanism, LONGEST)),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
+        *((word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None),
     ]
-    origin += [(word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None]
     return page(
         "How many users does this learner need?", "Labels learnt from reports that are private before they leave.",
         sections, source, origin=origin, holds="The result holds the plan.",
@@ -154,74 +153,6 @@ def learnt_page(held: Document, source: Source) -> Page:
     return page(
         "What was learnt from private reports?", about, sections, source, origin=origin,
         holds="The result holds every cell, where cells are few.",
-    )  # fmt: skip
-
-
-# ---- what was learnt of a table
-
-
-def table_page(held: Document, source: Source) -> Page:
-    """Return the page of what was learnt of a table: which columns say most, and what their values say."""
-    columns = sorted(held["columns"], key=lambda one: -one["moves"])
-    users, classes = count(held["users"]), [cleaned(label, 40) for label in held["classes"]]
-    facts = [
-        (users, "users, one report each", "users"),
-        (show_up(held["epsilon"]), "ε per record, label included", "epsilon"),
-        (count(len(columns)), "columns", "columns"),
-    ]
-    sentence = f"{users} private reports tell labels from {count(len(columns))} columns; no certificate covers them."
-    bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
-    rows = [[name(one["name"]), size(one["moves"])] for one in columns]
-    sections = [
-        blocks.decision(sentence, facts, good=True, more=AUDIT),
-        blocks.section(
-            "columns", "Which columns say most", blocks.ranking("How far a column's values can move the score.", bars),
-            blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
-            "A score is a logarithm of odds: 0.7 doubles them.",
-        ),
-        blocks.section("values", "What values say", *_values(columns, classes)),
-        blocks.section("rounds", "The rounds", blocks.table(
-            ("round", "users"), [[name(one["purpose"]), count(one["users"])] for one in held["rounds"]],
-            "Table of the rounds", "list",
-        )),
-        blocks.of_epsilon(held["epsilon"], 0.0, text.REPORT),
-        blocks.limits(RAW, [escaped(held["honest"], 200), text.SERVER]),
-    ]  # fmt: skip
-    origin = [
-        ("Labels", names(held["classes"], letters=40)), ("Rounds", escaped(held["regime"], LONGEST)),
-        ("Commonness of labels", escaped(held["prior"], LONGEST)), ("Rows", escaped(held["assigned"], LONGEST)),
-    ]  # fmt: skip
-    return page(
-        "What was learnt from private reports of a table?", f"{users} users, one bit each.", sections, source,
-        origin=origin, holds="The result holds every value of every column.",
-    )  # fmt: skip
-
-
-def _values(columns: Sequence[Document], classes: Sequence[str]) -> list[Block]:
-    """Return a chart per number and a table per column, the most telling first."""
-    charted = [one for one in columns if one["edges"] is not None][:MOST_CLEAR]
-    found = [blocks.figures(*(_scored(one, classes) for one in charted))] if charted else []
-    heads = ("value", *(f"for {label}, less {classes[0]}" for label in classes[1:]))
-    for one in columns[:MOST_BARS]:
-        edges, values = one["edges"], one["values"]
-        words = [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)] if values is None else values
-        rows = [[name(word, 40), *map(size, scores)] for word, scores in zip(words, one["scores"], strict=True)]
-        found.append(blocks.unfolded(f"what {cleaned(one['name'], 50)} says", heads, rows[:MOST_TABLED]))
-    return found
-
-
-def _scored(column: Document, classes: Sequence[str]) -> Chart:
-    edges, scores = [float(edge) for edge in column["edges"]], column["scores"]
-    most = max(1e-9, *(abs(float(one)) for row in scores for one in row))
-    by_label = np.array(scores, dtype=float).T.tolist()[: charts.MOST_CLASSES]
-    lines = [
-        Line(f"for {label}", [*zip(edges, [*own, own[-1]], strict=True)], "step")
-        for label, own in zip(classes[1:], by_label, strict=False)
-    ]
-    what = f"What {cleaned(column['name'], 50)} says for a label, less {classes[0]}."
-    return Chart(
-        what, Axis(cleaned(column["name"], 50), edges[0], edges[-1]), Axis("score", -1.05 * most, 1.05 * most), lines,
-        rules=[(0.0, "")], height=220,
     )  # fmt: skip
 
 
@@ -359,3 +290,71 @@ def _limits(held: Document) -> Block:
         "That a person reports is seen; what they report says no more of the record than the ε allows.",
     ]
     return blocks.limits(RAW, said)
+
+
+# ---- what was learnt of a table
+
+
+def table_page(held: Document, source: Source) -> Page:
+    """Return the page of what was learnt of a table: which columns say most, and what their values say."""
+    columns = sorted(held["columns"], key=lambda one: -one["moves"])
+    users, classes = count(held["users"]), [cleaned(label, 40) for label in held["classes"]]
+    facts = [
+        (users, "users, one report each", "users"),
+        (show_up(held["epsilon"]), "ε per record, label included", "epsilon"),
+        (count(len(columns)), "columns", "columns"),
+    ]
+    sentence = f"{users} private reports tell labels from {count(len(columns))} columns; no certificate covers them."
+    bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
+    rows = [[name(one["name"]), size(one["moves"])] for one in columns]
+    sections = [
+        blocks.decision(sentence, facts, good=True, more=AUDIT),
+        blocks.section(
+            "columns", "Which columns say most", blocks.ranking("How far a column's values can move the score.", bars),
+            blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
+            "A score is a logarithm of odds: 0.7 doubles them.",
+        ),
+        blocks.section("values", "What values say", *_values(columns, classes)),
+        blocks.section("rounds", "The rounds", blocks.table(
+            ("round", "users"), [[name(one["purpose"]), count(one["users"])] for one in held["rounds"]],
+            "Table of the rounds", "list",
+        )),
+        blocks.of_epsilon(held["epsilon"], 0.0, text.REPORT),
+        blocks.limits(RAW, [escaped(held["honest"], 200), text.SERVER]),
+    ]  # fmt: skip
+    origin = [
+        ("Labels", names(held["classes"], letters=40)), ("Rounds", escaped(held["regime"], LONGEST)),
+        ("Commonness of labels", escaped(held["prior"], LONGEST)), ("Rows", escaped(held["assigned"], LONGEST)),
+    ]  # fmt: skip
+    return page(
+        "What was learnt from private reports of a table?", f"{users} users, one bit each.", sections, source,
+        origin=origin, holds="The result holds every value of every column.",
+    )  # fmt: skip
+
+
+def _values(columns: Sequence[Document], classes: Sequence[str]) -> list[Block]:
+    """Return a chart per number and a table per column, the most telling first."""
+    charted = [one for one in columns if one["edges"] is not None][:MOST_CLEAR]
+    found = [blocks.figures(*(_scored(one, classes) for one in charted))] if charted else []
+    heads = ("value", *(f"for {label}, less {classes[0]}" for label in classes[1:]))
+    for one in columns[:MOST_BARS]:
+        edges, values = one["edges"], one["values"]
+        words = [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)] if values is None else values
+        rows = [[name(word, 40), *map(size, scores)] for word, scores in zip(words, one["scores"], strict=True)]
+        found.append(blocks.unfolded(f"what {cleaned(one['name'], 50)} says", heads, rows[:MOST_TABLED]))
+    return found
+
+
+def _scored(column: Document, classes: Sequence[str]) -> Chart:
+    edges, scores = [float(edge) for edge in column["edges"]], column["scores"]
+    most = max(1e-9, *(abs(float(one)) for row in scores for one in row))
+    by_label = np.array(scores, dtype=float).T.tolist()[: charts.MOST_CLASSES]
+    lines = [
+        Line(f"for {label}", [*zip(edges, [*own, own[-1]], strict=True)], "step")
+        for label, own in zip(classes[1:], by_label, strict=False)
+    ]
+    what = f"What {cleaned(column['name'], 50)} says for a label, less {classes[0]}."
+    return Chart(
+        what, Axis(cleaned(column["name"], 50), edges[0], edges[-1]), Axis("score", -1.05 * most, 1.05 * most), lines,
+        rules=[(0.0, "")], height=220,
+    )  # fmt: skip
