@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LABEL = 20  # characters of a name beside a curve
 NAMES = 150  # width that names beside curves take
-APART = 16  # between two of them
+APART = 18  # between two of them
 ROOM = 18  # above a line across, for its name
 COLOURS = 7
 SHAPES = (  # one per curve, so that colour is never needed to tell them apart

@@ -112,7 +112,7 @@ function explore() {
     if (!served.length) return;
     const [m, e] = point, mark = document.createElement("bdi");
     mark.textContent = data.names[m];
-    $("served").replaceChildren("By ", mark, ` at ε = ${promise(point).shown} per record.`);
+    $("served").replaceChildren("By ", mark, ` at ε\u00a0=\u00a0${promise(point).shown} per record.`);
     const worst = data.views.find((one) => one.of === view.of && one.worst).lower;
     [worst, ...data.shares[view.of]].forEach((whole, i) => {
       say(served[i].cells[1], percent(whole[m][e]));

@@ -140,7 +140,7 @@ def page(
     origin: Iterable[tuple[str, object]], holds: str = "", more: object = "", title: str = "", policy: str = "",
     whole: bool = True, numbers: Mapping[str, Any] | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page; ``numbers`` are what the script reads where curves are explored, else its sliders say all.
+    """Return a page; ``numbers`` are what the script reads where curves are explored; other sliders say all.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
@@ -154,7 +154,7 @@ def page(
     html = _template().render(
         question=question, about=about, sections=shown, source=source, title=source.heading.title or title or question,
         whole=markup(kept), policy=bool(policy), holds=holds, more=more, origin=list(origin),
-        explored=numbers is not None, numbers=markup(embedded({**read, **({"policy": policy} if policy else {})})),
+        interactive=numbers is not None, numbers=markup(embedded({**read, **({"policy": policy} if policy else {})})),
         command=None if source.command is None else without_folders(source.command),
         today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip

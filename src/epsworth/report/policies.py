@@ -15,7 +15,7 @@ from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Chart, Line
 from epsworth.report.escaping import cleaned, code, escaped, markup, name, names
 from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
-from epsworth.report.text import at, count, mechanism_name, observed, protects, share_down, share_up, size, sure
+from epsworth.report.text import at, count, mechanism_name, observed, share_down, share_up, size, sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
 from epsworth.utility.tailored import Tailored
@@ -50,11 +50,11 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
 
 def _promise(policy: Policy) -> Block:
     promise, many = policy.guarantee, len(policy.names)
-    weak = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
+    slack = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
     sampled = f", of which {policy.released} at random are sent" if policy.sampling is not None else ""
     over = "its one perturbed feature" if many == 1 else f"all {many} perturbed features together"
     sentence = (
-        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{weak} for {over}"
+        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{slack} for {over}"
         f"{sampled}, whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
     facts = [
@@ -62,7 +62,8 @@ def _promise(policy: Policy) -> Block:
         (str(many), "perturbed features", "features"),
         (share_up(observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
     ]
-    return blocks.decision(sentence, facts, protects(promise.epsilon, promise.delta))
+    weak = text.weak(promise.epsilon, promise.delta)
+    return blocks.decision(sentence, facts, not weak, weak)
 
 
 def _rules(policy: Policy) -> Block:
@@ -77,7 +78,7 @@ def _rules(policy: Policy) -> Block:
             instead.append(markup("undeclared: {}", name(rule.outside, 30)))
         rows.append([
             name(one.name),
-            f"{one.lower:g} to {one.upper:g}{points}" if one.categories is None else names(one.categories, 6, 30),
+            f"{one.lower:,.9g} to {one.upper:,.9g}{points}" if one.categories is None else names(one.categories, 6, 30),
             name(mechanism_name(rule.mechanism)), escaped(rule.promise, 120),
             f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
         ])  # fmt: skip
@@ -94,10 +95,10 @@ def _tailoring(policy: Policy) -> Block | None:
     if tailoring is None:
         return None
     told = markup(
-        "{}: released together, at ε = {} for all of them. A client finds the region of its record by the copy of the "
+        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
         "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
         "values mean nothing.",
-        names(tailoring.names), show_up(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
     )  # fmt: skip
     return blocks.section("tailored", "Made for one classifier", blocks.paragraph(told))
 
@@ -182,16 +183,16 @@ def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
     return {"tailored": made.to_dict(), **policy, **({} if curves is None else {"curves": curves.to_dict()})}
 
 
-def tailored_page(held: Document, source: Source) -> Page:
+def tailored_page(result: Document, source: Source) -> Page:
     """Return the page, with what clients run where the result holds it."""
-    made, policy = held["tailored"], ""
-    if "policy" in held:
+    made, policy = result["tailored"], ""
+    if "policy" in result:
         try:  # as it says itself, without what others wrote beside it
-            policy = Policy.from_toml(held["policy"]).to_toml()
+            policy = Policy.from_toml(result["policy"]).to_toml()
         except ValueError as error:
             raise ValueError(f"policy: {error}") from None
     sections = [
-        _kept(made), _measured(made), _drawn(Curves.from_dict(held["curves"])) if "curves" in held else None,
+        _kept(made), _measured(made), _drawn(Curves.from_dict(result["curves"])) if "curves" in result else None,
         blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(made),
     ]  # fmt: skip
     origin = [
@@ -224,7 +225,8 @@ def _kept(made: Document) -> Block:
         f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
-    return blocks.decision(sentence, facts, protects(epsilon))
+    weak = text.weak(epsilon)
+    return blocks.decision(sentence, facts, not weak, weak)
 
 
 def _measured(made: Document) -> Block:
@@ -237,7 +239,7 @@ def _measured(made: Document) -> Block:
             ("for people like those in the table, at least", made["held_out"]["lower"], share_down),
             ("for people like those in the table, at most", made["held_out"]["upper"], share_up),
             ("the copy agrees with the classifier", made["agreement"], share_down),
-            *([] if proven is None else [("for so many that is proven, for all that can be sent", proven, share_down)]),
+            *([] if proven is None else [("the same, proven for all that can be sent", proven, share_down)]),
             ("send the same whatever their values are", made["constant"], share_up),
             *rows,
         ]

@@ -38,25 +38,25 @@ REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fra
 # ---- noise
 
 
-def noise_page(held: Document, source: Source) -> Page:
+def noise_page(result: Document, source: Source) -> Page:
     """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
-    rows = [{**row, "name": noise_name(row["name"])} for row in held["rows"]]
-    left = {noise_name(one): why for one, why in held["left_out"].items()}
+    rows = [{**row, "name": noise_name(row["name"])} for row in result["rows"]]
+    left = {noise_name(one): why for one, why in result["left_out"].items()}
     ranked: list[Any] = [SimpleNamespace(**row) for row in rows]
-    best, objective = taken(ranked), Objective.of(held["objective"])
+    best, objective = taken(ranked), Objective.of(result["objective"])
     cost = "ε" if objective == EPSILON else str(objective)
     facts = () if best is None else (
         (show_up(best.cost), f"{cost}, for the whole data set and all releases", objective.name),
         (share_down(best.confidence), "probability that a release is within", "confidence"),
         (size(best.rmse), "root mean squared error of a release", "rmse"),
     )  # fmt: skip
-    said = advice(ranked, held["floor"], left, objective)
-    sections = [blocks.decision(said, facts, best is not None), _noises(held["floor"], rows, cost)]
-    sections += [_shape(held["shape"], best)] if best is not None and held.get("shape") else []
+    said = advice(ranked, result["floor"], left, objective)
+    sections = [blocks.decision(said, facts, best is not None), _noises(result["floor"], rows, cost)]
+    sections += [_shape(result["shape"], best)] if best is not None and result.get("shape") else []
     if best is not None and best.epsilon is not None:
         seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
         sections.append(blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen}))
-    asked, about = held.get("question") or {}, "A bound that answers must keep."
+    asked, about = result.get("question") or {}, "A bound that answers must keep."
     if asked:
         within = REGIONS.get(asked["region"], "within {}")
         about = markup(
@@ -136,12 +136,12 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
 # ---- a PAC release
 
 
-def pac_page(held: Document, source: Source) -> Page:
+def pac_page(result: Document, source: Source) -> Page:
     """Return the page of a release: what it tells, what an adversary can do with it, how much noise that took.
 
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
-    report, noise = held["report"], held.get("noise") or {}
+    report, noise = result["report"], result.get("noise") or {}
     told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
     sections: list[Block | None] = [_told(report), _success(report)]
     if after(told, 0.5) + SAME >= even:  # else earlier releases told more
@@ -149,10 +149,10 @@ def pac_page(held: Document, source: Source) -> Page:
             lambda prior: even if prior == 0.5 else after(told, prior), "What the budget means", {}, texts=text.NATS
         ))  # fmt: skip
     sections += [
-        _numbers(held["release"], noise.get("numbers") or [], report),
+        _numbers(result["release"], noise.get("numbers") or [], report),
         _budgets(noise.get("by_budget") or [], told),
-        _audit(held["audit"]) if held.get("audit") else None,
-        _pac_limits(held, report, noise),
+        _audit(result["audit"]) if result.get("audit") else None,
+        _pac_limits(result, report, noise),
     ]
     seed = "secret" if report["worlds_seed"] == "secret" else "given"
     origin = [
@@ -280,10 +280,10 @@ def _audit(audit: Document) -> Block:
     return blocks.section("audit", "How exposed each row is", chart, listed, told)
 
 
-def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
-    if held.get("audit"):
+def _pac_limits(result: Document, report: Document, noise: Document) -> Block:
+    if result.get("audit"):
         exposed = "The exposure of single rows is computed from the whole pool and is not private:"
-        return blocks.limits("make the page without --audit where it goes with the release.", report["limits"],
+        return blocks.limits("leave the audit out of a page that goes with the release.", report["limits"],
                              private=exposed)  # fmt: skip
     raw = "This page holds what was released"
     if noise:  # all of it a function of the plan
@@ -296,23 +296,23 @@ def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
 # ---- exposure
 
 
-def exposure_page(held: Document, source: Source) -> Page:
+def exposure_page(result: Document, source: Source) -> Page:
     """Return the page of a window of epsilons: which are worth trying, how exposed the rows are, any use or not."""
-    stops = sorted(held.get("trade") or [], key=lambda one: one["epsilon"])
+    stops = sorted(result.get("trade") or [], key=lambda one: one["epsilon"])
     sections = [
-        _window(held, stops), _trade(held, stops) if stops else None, _rows(held), _useful(held, stops),
-        _exposure_limits(held),
+        _window(result, stops), _trade(result, stops) if stops else None, _rows(result), _useful(result, stops),
+        _exposure_limits(result),
     ]  # fmt: skip
     origin = [
-        ("Columns", names(held["columns"])),
-        ("Rows", count(held["rows"])),
-        ("Rule", name(held["rule"])),
-        ("Counts as safe", f"advantage {show_up(held['wishes']['adv_safe'])}"),
-        ("Counts as exposed", f"advantage {show_down(held['wishes']['adv_exposed'])}"),
-        ("Candidate", at(held["epsilon"], 4)),
+        ("Columns", names(result["columns"])),
+        ("Rows", count(result["rows"])),
+        ("Rule", name(result["rule"])),
+        ("Counts as safe", f"advantage {show_up(result['wishes']['adv_safe'])}"),
+        ("Counts as exposed", f"advantage {show_down(result['wishes']['adv_exposed'])}"),
+        ("Candidate", at(result["epsilon"], 4)),
     ]
     about = (
-        f"{count(held['rows'])} training rows, {len(held['columns']):,} columns; logistic regression, output "
+        f"{count(result['rows'])} training rows, {len(result['columns']):,} columns; logistic regression, output "
         "perturbation, pure ε per row."
     )
     return page(
@@ -321,8 +321,8 @@ def exposure_page(held: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _window(held: Document, stops: Sequence[Document]) -> Block:
-    advised, epsilon = held.get("window"), held["epsilon"]
+def _window(result: Document, stops: Sequence[Document]) -> Block:
+    advised, epsilon = result.get("window"), result["epsilon"]
     ends = "none" if advised is None else f"{show_up(advised[0], 3)} – {show_down(advised[1], 3)}"
     facts = [(ends, "ε worth trying, per row", "window")]
     for one in (one for one in stops if one["epsilon"] == epsilon):
@@ -330,21 +330,21 @@ def _window(held: Document, stops: Sequence[Document]) -> Block:
         facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
         if one.get("accuracy") is not None:
             facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))
-    idle = useless(held.get("base_accuracy"), held.get("majority"))
-    return blocks.decision(held["verdict"], facts, advised is not None and held["rule"] == "advantage" and not idle)
+    idle = useless(result.get("base_accuracy"), result.get("majority"))
+    return blocks.decision(result["verdict"], facts, advised is not None and result["rule"] == "advantage" and not idle)
 
 
-def _trade(held: Document, stops: Sequence[Document]) -> Block:
+def _trade(result: Document, stops: Sequence[Document]) -> Block:
     epsilons, useful = [one["epsilon"] for one in stops], "accuracy" in stops[0]
-    first = epsilons.index(held["epsilon"]) if held["epsilon"] in epsilons else 0
+    first = epsilons.index(result["epsilon"]) if result["epsilon"] in epsilons else 0
     told = {"worst row": "advantage_worst", "95 % of the rows": "advantage_95", "median row": "advantage_median"}
     lines = {**told, "accuracy": "accuracy"} if useful else told
-    spans, rules, advised = [], [(held["wishes"]["adv_safe"], "counts as safe")], held.get("window")
+    spans, rules, advised = [], [(result["wishes"]["adv_safe"], "counts as safe")], result.get("window")
     if advised is not None and advised[1] > epsilons[0]:
-        word = "worth trying" if held["rule"] == "advantage" else "published plateau"
+        word = "worth trying" if result["rule"] == "advantage" else "published plateau"
         spans.append((max(advised[0], epsilons[0]), advised[1], word))
     if useful:
-        rules.insert(0, (held["majority"], "accuracy of the commoner label"))
+        rules.insert(0, (result["majority"], "accuracy of the commoner label"))
     chart = Chart(
         "Advantage of the best attack on the training rows, and mean accuracy of the model, by ε per row.",
         Axis("ε per row", epsilons[0], epsilons[-1], log=True), Axis("advantage, accuracy", 0.0, 1.0),
@@ -361,7 +361,7 @@ def _trade(held: Document, stops: Sequence[Document]) -> Block:
     ]  # fmt: skip
     return blocks.stops(
         "What every ε costs, and buys", "ε per row", epsilons, first,
-        [_costs(one, held["majority"] if useful else None) for one in stops], chart,
+        [_costs(one, result["majority"] if useful else None) for one in stops], chart,
         blocks.unfolded("what every ε costs", heads, rows),
         "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
         "1 certainty. It is right with probability (1 + advantage) / 2.", digits=4,
@@ -383,8 +383,8 @@ def _costs(one: Document, majority: float | None) -> str:
     return f"{said} The mean accuracy is {share_down(one['accuracy'])}{idle}."
 
 
-def _rows(held: Document) -> Block:
-    profile, epsilon = held["profile"], held["epsilon"]
+def _rows(result: Document) -> Block:
+    profile, epsilon = result["profile"], result["epsilon"]
     ranks, own, advantage = profile["share_of_rows"], profile["epsilon_of_row"], profile["advantage"]
     chart = Chart(
         "Each training row's own ε, the most exposed first.",
@@ -399,7 +399,7 @@ def _rows(held: Document) -> Block:
         rows.append([words, show_up(own[i], 3), show_up(advantage[i], 3)])
     listed = [
         [count(one["row"]), show_up(one["epsilon"], 3), show_up(one["advantage"], 3)]
-        for one in held["most_exposed"][:MOST_LISTED]
+        for one in result["most_exposed"][:MOST_LISTED]
     ]
     heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
     return blocks.section(
@@ -410,11 +410,11 @@ def _rows(held: Document) -> Block:
     )  # fmt: skip
 
 
-def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
+def _useful(result: Document, stops: Sequence[Document]) -> Block | None:
     kept = [(one["epsilon"], one["kept_lower"]) for one in stops if one.get("kept_lower") is not None]
     if not kept:
         return None
-    start = math.inf if held.get("eps_util") is None else held["eps_util"]
+    start = math.inf if result.get("eps_util") is None else result["eps_util"]
     chart = Chart(
         "Share of all models that keep their accuracy, at least, by ε per row.",
         Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
@@ -422,8 +422,8 @@ def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
         posts=[(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else [],
     )  # fmt: skip
     told = (
-        f"Accuracy without noise {share_down(held['base_accuracy'])}, of always answering the commoner label "
-        f"{share_up(held['majority'])}, on the training rows that were looked at. The noise decides whether a model "
+        f"Accuracy without noise {share_down(result['base_accuracy'])}, of always answering the commoner label "
+        f"{share_up(result['majority'])}, on the training rows that were looked at. The noise decides whether a model "
         "keeps it: shown is a lower bound on the probability."
     )
     rows = [[show_up(e, 4), share_down(share)] for e, share in kept]
@@ -431,7 +431,7 @@ def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
     return blocks.section("useful", "Whether the model is any use", chart, numbers, told)
 
 
-def _exposure_limits(held: Document) -> Block:
+def _exposure_limits(result: Document) -> Block:
     said = [
         "The ε is promised to every row by one training; a second one costs as much again.",
         "An ε that is chosen by looking at this page is a function of the data: choose it on stand-in data where that "
@@ -439,7 +439,7 @@ def _exposure_limits(held: Document) -> Block:
         "A row's own ε is that of its presence among just these other rows; among others it may be larger, up to the "
         "promise.",
     ]
-    if held["rule"] == "plateau":
+    if result["rule"] == "plateau":
         said.append("The published rule says where a ratio is flat; it is no protection.")
     told = "the curves, the verdict and the rows listed tell about single rows. Do not publish it beside the model."
     return blocks.limits(told, said, private=text.NOT_PRIVATE.format("This page is computed from raw data"))

@@ -153,9 +153,12 @@ def observed(total: float, delta: float, prior: float) -> float:
     return min(1.0, found * MARGIN)
 
 
-def protects(total: float, delta: float = 0.0) -> bool:
-    """Tell whether a promise per record protects enough to be called good: what a recommendation accepts by default."""
-    return observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5)
+def weak(total: float, delta: float = 0.0) -> str:
+    """Say so where a promise per record protects less than what a recommendation accepts by default; else nothing."""
+    if observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5):
+        return ""
+    accepted = f"ε{SPACE}={SPACE}{show_up(MAX_EPSILON)} per record"
+    return f"That protects less than {accepted}, beyond which nothing is recommended unless it is asked for."
 
 
 # ---- names
@@ -305,7 +308,7 @@ TERMS = {  # by term: how a page uses it, and what it means
         "How probable a suspicion about a person can become for somebody who sees the release. From 50 % means that "
         "the suspicion and its opposite were equally likely before.",
     ),
-    "accuracy": (r"accuracy|true one|labels right", "The share of records that get their true label."),
+    "accuracy": (r"accuracy|label is the true one|labels right", "The share of records that get their true label."),
     "average": (r"average", "The mean over all records of the table: some records keep less."),
     "ceiling": (
         r"ceiling",
