@@ -330,8 +330,10 @@ def _window(result: Document, stops: Sequence[Document]) -> Block:
         facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
         if one.get("accuracy") is not None:
             facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))
-    idle = useless(result.get("base_accuracy"), result.get("majority"))
-    return blocks.decision(result["verdict"], facts, advised is not None and result["rule"] == "advantage" and not idle)
+    base, start = result.get("base_accuracy"), result.get("eps_util")
+    good = advised is not None and result["rule"] == "advantage" and not useless(base, result.get("majority"))
+    kept = base is None or (start is not None and advised is not None and start <= advised[1])
+    return blocks.decision(result["verdict"], facts, good and kept)
 
 
 def _trade(result: Document, stops: Sequence[Document]) -> Block:
