@@ -36,11 +36,18 @@ def caption(words: object, key: str = "", *, kind: str = "", hidden: bool = Fals
     return {"is": "caption", "text": words, "key": key, "kind": kind, "hidden": hidden}
 
 
-def decision(sentence: str, facts: Iterable[tuple[str, str, str]], good: bool, more: str = "") -> Block:
-    """Return the decision: a sentence, facts (value, words, name), and a sentence below them."""
-    told = paragraph(sentence, "sentence", "sentence")
-    kind = "" if good else " no"
-    return section("decision", "The decision", told, {"is": "facts", "facts": list(facts)}, more or None, kind=kind)
+def decision(
+    sentence: str, facts: Iterable[tuple[str, str, str]], good: bool, more: str = "", *, epsilon: float | None = None,
+    delta: float = 0.0,
+) -> Block:  # fmt: skip
+    """Return the decision: a sentence, facts (value, words, name), and a sentence below them.
+
+    With an epsilon it is good only where that protects enough, too.
+    """
+    weak = "" if epsilon is None else text.weak(epsilon, delta)
+    told = paragraph(sentence, "sentence", "sentence"), {"is": "facts", "facts": list(facts)}
+    kind = "" if good and not weak else " no"
+    return section("decision", "The decision", *told, weak or None, more or None, kind=kind)
 
 
 def table(

@@ -59,8 +59,9 @@ def plan_page(result: Document, source: Source) -> Page:
         text.CELL,
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
     ]
+    sentence = str(found).replace(f" ({found.mechanism})", f", {mechanism}")
     sections = [
-        blocks.decision(str(found).replace(f" ({found.mechanism})", f", {mechanism}"), facts if good else (), good),
+        blocks.decision(sentence, facts, good, epsilon=epsilon) if good else blocks.decision(sentence, (), good),
         _trade(found, asked) if good and asked is not None else None,
         blocks.of_epsilon(epsilon, 0.0, text.REPORT) if math.isfinite(epsilon) else None,
         blocks.limits(text.HARMLESS, said),
@@ -176,7 +177,7 @@ def _decision(result: Document) -> Block:
     )
     if result.get("reason") is not None:
         sentence = f"Nothing is certified: {result['reason']}."
-    return blocks.decision(sentence, facts, good=certified > 0)
+    return blocks.decision(sentence, facts, certified > 0, epsilon=result["epsilon"])
 
 
 def kinds_of(result: Document) -> list[int]:
@@ -308,7 +309,7 @@ def table_page(result: Document, source: Source) -> Page:
     bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
     rows = [[name(one["name"]), size(one["moves"])] for one in columns]
     sections = [
-        blocks.decision(sentence, facts, good=True, more=AUDIT),
+        blocks.decision(sentence, facts, True, AUDIT, epsilon=result["epsilon"]),
         blocks.section(
             "columns", "Which columns say most", blocks.ranking("How far a column's values can move the score.", bars),
             blocks.unfolded("every column", ("column", "how far it moves the score"), rows),

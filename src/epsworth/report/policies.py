@@ -62,8 +62,7 @@ def _promise(policy: Policy) -> Block:
         (str(many), "perturbed features", "features"),
         (share_up(observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
     ]
-    weak = text.weak(promise.epsilon, promise.delta)
-    return blocks.decision(sentence, facts, not weak, weak)
+    return blocks.decision(sentence, facts, good=True, epsilon=promise.epsilon, delta=promise.delta)
 
 
 def _rules(policy: Policy) -> Block:
@@ -225,8 +224,7 @@ def _kept(made: Document) -> Block:
         f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
-    weak = text.weak(epsilon)
-    return blocks.decision(sentence, facts, not weak, weak)
+    return blocks.decision(sentence, facts, good=True, epsilon=epsilon)
 
 
 def _measured(made: Document) -> Block:

@@ -51,11 +51,13 @@ def noise_page(result: Document, source: Source) -> Page:
         (size(best.rmse), "root mean squared error of a release", "rmse"),
     )  # fmt: skip
     said = advice(ranked, result["floor"], left, objective)
-    sections = [blocks.decision(said, facts, best is not None), _noises(result["floor"], rows, cost)]
+    epsilon, delta = (None, 0.0) if best is None else (best.epsilon, best.delta)
+    decision = blocks.decision(said, facts, best is not None, epsilon=epsilon, delta=delta)
+    sections = [decision, _noises(result["floor"], rows, cost)]
     sections += [_shape(result["shape"], best)] if best is not None and result.get("shape") else []
-    if best is not None and best.epsilon is not None:
+    if best is not None and epsilon is not None:
         seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
-        sections.append(blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen}))
+        sections.append(blocks.of_epsilon(epsilon, delta, {**MEMBER, "seen": seen}))
     asked, about = result.get("question") or {}, "A bound that answers must keep."
     if asked:
         within = REGIONS.get(asked["region"], "within {}")
