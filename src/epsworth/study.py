@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from epsworth import inputs
 from epsworth.documents import read_as, read_json, read_toml
@@ -229,17 +229,10 @@ class Study:
         write_text(path, self.to_toml())
 
     def run(
-        self,
-        *,
-        trust: bool | Sequence[str] = False,
-        send: bool = False,
-        progress: Callable[[float], None] | None = None,
-        seconds: float | None = None,
-        watch: Watch | None = None,
-        checkpoint: str | Path | None = None,
-        cache: str | Path | None = None,
-        n_jobs: int | None = None,
-    ) -> StudyResult:
+        self, *, trust: bool | Sequence[str] = False, send: bool = False,
+        progress: Callable[[float], None] | None = None, seconds: float | None = None, watch: Watch | None = None,
+        checkpoint: str | Path | None = None, cache: str | Path | None = None, n_jobs: int | None = None,
+    ) -> StudyResult:  # fmt: skip
         """Load what the study names, ask, recommend, and write down what was read.
 
         Claim: of the same files with the same seed and the same versions come the same bounds.
@@ -262,29 +255,71 @@ class Study:
         from epsworth.threads import one_openmp_thread
 
         began, date = time.monotonic(), datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        loaded = _Loaded.of(self, trust, send, cache)
-        answers = None if self.remote else loaded.fingerprint()  # a service counts what it is asked
+        digests = {name: inputs.FileDigest.of(path, name) for name, path in self.files.items()}
+        domain = Domain.load(self.files["domain"]) if "domain" in digests else cast("Domain | None", self.domain)
+        model = self._model(trust, send, cache)
+        frame, truth, names = self._table(model, domain)
+        answers = None if self.remote else _fingerprint(model, frame, domain)  # a service counts what it is asked
         seed = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
         left = None if seconds is None else max(seconds - (time.monotonic() - began), LEAST_SECONDS)
         run = self._run(rng=seed, progress=progress, seconds=left, watch=watch, checkpoint=checkpoint, n_jobs=n_jobs)
         with one_openmp_thread():
             problem = Problem.of(
-                loaded.model, loaded.frame, sensitive=loaded.names, mechanisms=self.mechanisms, epsilons=self.grid,
-                per=self.per, domain=loaded.domain, quantise=self.quantise, y=loaded.truth,  # type: ignore[arg-type]  # checked above
+                model, frame, sensitive=names, mechanisms=self.mechanisms, epsilons=self.grid,
+                per=self.per, domain=domain, quantise=self.quantise, y=truth,  # type: ignore[arg-type]  # checked above
             )  # fmt: skip
             curves = run.curves(problem)
-        found, around = recommend(curves, **self.wanted), None
-        policy, without = loaded.policy(found, seed, progress)
+        found, policy, without, around = recommend(curves, **self.wanted), None, None, None
+        if found.choice is None:
+            without = "nothing is recommended"
+        elif found.choice.tailored:
+            policy = inputs.tailored_of(
+                found.choice, model, frame, sensitive=names, domain=domain, y=truth, rng=seed, progress=progress
+            ).policy.to_toml()
+        else:
+            try:
+                policy = found.policy(domain).to_toml()
+            except ValueError as error:  # a mechanism without an exact sampler has curves, and no releases
+                without = str(error)
         if self.surroundings and not curves.stopped:
             around = look_around(
-                curves, problem, loaded.frame, found=found, record=self.on if isinstance(self.on, int) else None,
+                curves, problem, frame, found=found, record=self.on if isinstance(self.on, int) else None,
                 ask_model=not self.remote, rng=seed,
             )  # fmt: skip
         return StudyResult(
-            study=self, curves=curves, recommendation=found, domain=loaded.domain, policy=policy, no_policy=without,
-            files=loaded.files, fingerprint=answers, versions=inputs.versions(), date=date, seed=seed,
+            study=self, curves=curves, recommendation=found, domain=domain, policy=policy, no_policy=without,
+            files=digests, fingerprint=answers, versions=inputs.versions(), date=date, seed=seed,
             seconds=time.monotonic() - began, surroundings=around,
         )  # fmt: skip
+
+    def _model(self, trust: bool | Sequence[str], send: bool, cache: str | Path | None) -> Classifier:
+        """Load the model; only a caller can trust it, or have records sent."""
+        from epsworth.classifiers import as_classifier
+
+        if not self.remote:
+            if cache is not None:
+                raise ValueError("cache is for a model behind an address, and model is a file; leave it out")
+            return as_classifier(inputs.model_of_file(self.files["model"], trust))
+        if not send:
+            raise ValueError(
+                f"model: records of the table are sent to {self.model}; pass --send (send=True) if you mean that"
+            )
+        from epsworth.classifiers.service import remote
+
+        try:
+            return as_classifier(remote(str(self.model), **(self.service or {}), cache=cache))
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+
+    def _table(self, model: Classifier, domain: Domain | None) -> tuple[pl.DataFrame, Any, list[Any]]:
+        """Read the records, their true labels, and how the sensitive columns are named among them."""
+        path = self.files["table"]
+        frame, truth = inputs.read_records(path, model, domain, self.target, field="target", sep=self.sep)
+        names = [inputs.column_named(name, frame.columns, "sensitive") for name in self.sensitive]
+        if isinstance(self.on, int):
+            inputs.check_row(self.on, len(frame))
+        inputs.check_gaps_of(frame, names, domain, path)
+        return frame, truth, names
 
 
 FIELDS = tuple(one.name for one in fields(Study) if one.name != "folder")
@@ -303,79 +338,17 @@ def _plain(name: str, value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """What a study names, loaded."""
+def _fingerprint(model: Classifier, frame: pl.DataFrame, domain: Domain | None) -> str | None:
+    """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
+    from epsworth.classifiers.classifier import table_of
+    from epsworth.classifiers.fingerprints import fingerprint
 
-    model: Classifier
-    frame: pl.DataFrame
-    truth: Any
-    names: list[Any]
-    domain: Domain | None
-    files: dict[str, inputs.FileDigest]
-
-    @classmethod
-    def of(cls, study: Study, trust: bool | Sequence[str], send: bool, cache: str | Path | None) -> Self:
-        """Load it; only a caller can trust a model, or have records sent."""
-        from epsworth.classifiers import as_classifier
-
-        if study.remote and not send:
-            raise ValueError(
-                f"model: records of the table are sent to {study.model}; pass --send (send=True) if you mean that"
-            )
-        if not study.remote and cache is not None:
-            raise ValueError("cache is for a model behind an address, and model is a file; leave it out")
-        files = study.files
-        digests = {name: inputs.FileDigest.of(path, name) for name, path in files.items()}
-        domain = study.domain if isinstance(study.domain, Domain) else None
-        domain = Domain.load(files["domain"]) if "domain" in files else domain
-        named = _remote(study, cache) if study.remote else inputs.model_of_file(files["model"], trust)
-        model = as_classifier(named)
-        frame, truth = inputs.read_records(files["table"], model, domain, study.target, field="target", sep=study.sep)
-        names = [inputs.column_named(name, frame.columns, "sensitive") for name in study.sensitive]
-        if isinstance(study.on, int):
-            inputs.check_row(study.on, len(frame))
-        inputs.check_gaps_of(frame, names, domain, files["table"])
-        return cls(model, frame, truth, names, domain, digests)
-
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the model's answers, where every column that it reads has a declared range."""
-        from epsworth.classifiers.classifier import table_of
-        from epsworth.classifiers.fingerprints import fingerprint
-
-        if self.domain is None:
-            return None
-        try:
-            records = table_of(self.model, self.frame, self.domain.features)
-            return fingerprint(self.model, self.domain.features, records)
-        except Exception:  # a model may refuse records that nobody has; nothing rests on it
-            return None
-
-    def policy(
-        self, found: Recommendation, seed: int, progress: Callable[[float], None] | None
-    ) -> tuple[str | None, str | None]:
-        """Return the policy of what is recommended, or why there is none."""
-        if found.choice is None:
-            return None, "nothing is recommended"
-        if found.choice.tailored:
-            made = inputs.tailored_of(
-                found.choice, self.model, self.frame, sensitive=self.names, domain=self.domain, y=self.truth,
-                rng=seed, progress=progress,
-            )  # fmt: skip
-            return made.policy.to_toml(), None
-        try:
-            return found.policy(self.domain).to_toml(), None
-        except ValueError as error:  # a mechanism without an exact sampler: curves can be had of it, releases cannot
-            return None, str(error)
-
-
-def _remote(study: Study, cache: str | Path | None) -> Any:
-    from epsworth.classifiers.service import remote
-
+    if domain is None:
+        return None
     try:
-        return remote(str(study.model), **(study.service or {}), cache=cache)
-    except ImportError as error:
-        raise ValueError(str(error)) from None
+        return fingerprint(model, domain.features, table_of(model, frame, domain.features))
+    except Exception:  # a model may refuse records that nobody has; nothing rests on it
+        return None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -486,11 +459,11 @@ class StudyResult(Result):
             A sentence per change; empty where a run now would ask the same of the same files.
         """
         now = study or self.study
-        asked, before = now.to_dict(), self.study.to_dict()
+        asked, before, known = now.to_dict(), self.study.to_dict(), now.files.keys() & self.files.keys() | {"domain"}
         found = [
             f"{name} was {short(before.get(name))} and is {short(asked.get(name))}"
             for name in dict.fromkeys((*before, *asked))
-            if asked.get(name) != before.get(name) and name not in (now.files.keys() & self.files.keys()) | {"domain"}
+            if asked.get(name) != before.get(name) and name not in known
         ]
         for name, path in now.files.items():
             try:

@@ -94,7 +94,10 @@ def test_groups_of_another_point_are_not_shown_as_if_they_were_of_this_one():
     told = html.replace("<bdi>", "").replace("</bdi>", "")
     assert "sex: " not in told
     assert "label: yes" in told
-    assert "By sex groups were computed at mechanism1 at ε = 16 per record alone, and are not shown here." in told
+    assert (
+        "By sex groups were computed at mechanism1 at ε\u00a0=\u00a016 per record alone, and are not shown here."
+        in told
+    )
 
 
 def test_plain_curves_have_no_such_sections_but_groups_by_label():

@@ -63,8 +63,15 @@ def test_files_of_before_and_windows_without_advice_have_a_page():
     made = document("profile")
     del made["trade"]
     assert "stop" not in Read(report_document(made).html).numbers["sliders"]
-    made = document("profile") | {"window": None, "majority": 0.78}  # as good as the model
-    page = report_document(made)
+    made = document("profile")
+    for kept, good in (
+        (None, False),
+        (made["window"][1] * 1.1, False),
+        (made["window"][0], True),
+    ):  # from which epsilon
+        page = report_document(made | {"eps_util": kept})
+        assert ('class="decision no"' not in page.html) is good
+    page = report_document(made | {"window": None, "majority": 0.78})  # as good as the model
     assert Read(page.html).ids["fact-window"] == "none"
     assert 'class="decision no"' in page.html
 

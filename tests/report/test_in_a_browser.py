@@ -13,9 +13,12 @@ import shutil
 import statistics
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 from made_documents import MAKERS, document, hostile
 from made_pages import HOSTILE, around, curves
+from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.report.text import units
@@ -62,6 +65,19 @@ PLAIN |= {
         ew.Policy.of("gaussian_clipped:delta=1e-5", "2", ew.Domain.of({"</b>" * 20: (0, 120)}))
     ),
 }
+WIDE = ew.Policy.of("pm", "1", ew.Domain.of({f"column {i}": (0, 10**i) for i in range(1, 13)}), per="feature")
+
+
+def tailored():
+    rows = pl.DataFrame(np.random.default_rng(0).uniform(size=(200, 2)), schema=["a", "b"])
+    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(
+        rows.to_pandas(), (rows["a"] > rows["b"]).to_numpy()
+    )
+    domain = {"a": (0, 1), "b": (0, 1)}
+    return ew.report.report(ew.tailor(model, rows, sensitive=["a", "b"], epsilon=5, domain=domain, public=True, rng=0))
+
+
+PLAIN |= {"wide policy": lambda: ew.report.report(WIDE), "tailored": tailored}
 EVERY = MADE | PLAIN
 
 

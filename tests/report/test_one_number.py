@@ -73,3 +73,11 @@ def test_numbers_are_looked_for_wherever_they_are_said():
     for place in ('<svg role="img" aria-label="88.0798 %"></svg>', "<svg><text>88.0798 %</text></svg>", "88.0798 %"):
         more = page.html.replace("</main>", f"<h2>88.08 %</h2>{place}</main>")
         assert ("88.08", "88.0798") in twice(spoken(ew.report.Page(more)))
+
+
+def test_a_decision_is_good_only_where_the_epsilon_protects_enough():
+    assert "protects less than" not in ew.report.report_document(document("plan")).html
+    for made in (document("plan"), document("learnt"), document("learnt table")):
+        html = ew.report.report_document(made | {"epsilon": 4.5}).html
+        assert 'class="decision no"' in html
+        assert "That protects less than ε\u00a0=\u00a04 per record" in html

@@ -97,7 +97,7 @@ def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
     population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
     began = time.perf_counter()
-    page = _of_curves(made, {}, Source(b"{}"), population)
+    page = _of_curves(made, {}, Source(b"{}"), population, None)
     assert time.perf_counter() - began < 30  # a few seconds; not minutes
     assert len(page.html.encode()) <= 250_000
     assert Read(page.html).numbers["worst"][0][0][::2] != []
@@ -126,7 +126,7 @@ def test_pages_are_written_whole_and_say_how_large_they_are(tmp_path):
 def test_scripts_and_styles_are_shipped():
     """A wheel holds them: what is beside the modules and tracked goes in."""
     names = {path.name for path in files("epsworth.report").iterdir()}
-    assert {"page.html.jinja", "page.css", "plain.css", "curves.js", "saving.js", "stops.js"} <= names
+    assert {"page.html.jinja", "page.css", "page.js"} <= names
     given = [path for path in (ROOT / "src/epsworth/report").iterdir() if path.suffix in (".css", ".js", ".jinja")]
     ignored = subprocess.run(["git", "check-ignore", *given], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ignored.stdout == ""

@@ -19,15 +19,11 @@ MOST_NOTES, MOST_PRINTED = 12, 4  # of a result: on the page, and on paper
 TABLED = (1, 10, 25, 50, 75, 90, 99)  # per cent that somebody held likely before
 
 
-def section(key: str, title: str, *parts: object, kind: str = "") -> Block:
+def section(key: str, title: str, *parts: Block | Chart | str | None, kind: str = "") -> Block:
     """Return a part of the page under a heading: blocks and charts; words are a caption, None is left out."""
-    return {"key": key, "title": title, "kind": kind, "blocks": [_block(one) for one in parts if one is not None]}
-
-
-def _block(part: Any) -> Block:
-    if isinstance(part, dict):
-        return part
-    return figures(part) if isinstance(part, Chart) else caption(part)
+    drawn = [figures(one) if isinstance(one, Chart) else one for one in parts if one is not None]
+    told = [one if isinstance(one, dict) else caption(one) for one in drawn]
+    return {"key": key, "title": title, "kind": kind, "blocks": told}
 
 
 def paragraph(words: object, kind: str = "", key: str = "") -> Block:
@@ -40,10 +36,18 @@ def caption(words: object, key: str = "", *, kind: str = "", hidden: bool = Fals
     return {"is": "caption", "text": words, "key": key, "kind": kind, "hidden": hidden}
 
 
-def decision(sentence: str, facts: Iterable[tuple[str, str, str]], good: bool, more: str = "") -> Block:
-    """Return the decision: a sentence, facts (value, words, name), and a sentence below them."""
+def decision(
+    sentence: str, facts: Iterable[tuple[str, str, str]], good: bool, more: str = "", *, epsilon: float | None = None,
+    delta: float = 0.0,
+) -> Block:  # fmt: skip
+    """Return the decision: a sentence, facts (value, words, name), and a sentence below them.
+
+    With an epsilon it is good only where that protects enough, too.
+    """
+    weak = "" if epsilon is None else text.weak(epsilon, delta)
     told = paragraph(sentence, "sentence", "sentence"), {"is": "facts", "facts": list(facts)}
-    return section("decision", "The decision", *told, more or None, kind="" if good else " no")
+    kind = "" if good and not weak else " no"
+    return section("decision", "The decision", *told, weak or None, more or None, kind=kind)
 
 
 def table(
@@ -98,8 +102,7 @@ def bar(
 
     What is not promised is outlined.
     """
-    drawn = {"start": start, "width": f"{round_up(width, 1):g}", "own": own, "key": key, "promised": promised}
-    return {"is": "bar", **drawn}
+    return {"start": start, "width": f"{round_up(width, 1):g}", "own": own, "key": key, "promised": promised}
 
 
 def bars(label: str, shares: Sequence[tuple[str, float]], key: str = "") -> Block:
@@ -130,8 +133,8 @@ def limits(raw: str, said: Iterable[object], notes: Sequence[str] = (), *, priva
 
 
 def stops(
-    title: str, label: str, epsilons: Sequence[float], first: int, said: Sequence[str], chart: Chart, *more: object,
-    digits: int = 6,
+    title: str, label: str, epsilons: Sequence[float], first: int, said: Sequence[str], chart: Chart,
+    *more: Block | str, digits: int = 6,
 ) -> Block:  # fmt: skip
     """Return what every epsilon costs: a slider that moves a sentence and a chart's cursor, and more below."""
     shown = [show_up(epsilon, digits) for epsilon in epsilons]
@@ -156,21 +159,24 @@ def histogram(
 
 def of_promise(
     after: Callable[[float], float], title: str, words: Mapping[str, str], *, delta: float = 0.0,
-    texts: Mapping[str, str] = text.WORDS,
+    texts: Mapping[str, str] = text.WORDS, listed: Block | None = None, more: Block | str | None = None,
 ) -> Block:  # fmt: skip
-    """Return what a promise means to an observer, and the slider for what they held likely before, both as shares."""
+    """Return what a promise means to an observer, and the slider for what they held likely before, both as shares.
+
+    A table that is ``listed`` stands in place of that of the one promise.
+    """
     known = {prior: min(1.0, after(prior / 100)) for prior in text.PRIORS}
-    told = ("one answer likely before", "right at most") if delta else ("before", "at most after")
+    told = ("one answer likely before", "right at most") if delta and not listed else ("before", "at most after")
     said = [text.observer(share, delta, prior, words, texts) for prior, share in known.items()]
     first, stopped = text.PRIORS.index(text.EVEN), [f"{prior}{text.SPACE}%" for prior in known]
     widths = {"knows-0": text.PRIORS, "knows-1": [round(100 * share, 3) for share in known.values()]}
     rows = [[f"{prior}{text.SPACE}%", text.share_up(known[prior])] for prior in TABLED]
+    own = unfolded(f"{told[0]} and {told[1]}", (told[0] if delta else "likely before", told[1]), rows)
     return section(
         "meaning", title, paragraph(said[first], key="observer"),
         slider("prior", "Likely before", first, stopped, {"observer": said}, widths=widths),
         bars("Before and after, as told above", ((told[0], text.EVEN / 100), (told[1], known[text.EVEN])), "knows"),
-        unfolded(f"{told[0]} and {told[1]}", (told[0] if delta else "likely before", told[1]), rows),
-        text.BLINDLY if delta else None,
+        listed or own, more or (text.BLINDLY if delta else None),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LABEL = 20  # characters of a name beside a curve
 NAMES = 150  # width that names beside curves take
-APART = 16  # between two of them
+APART = 18  # between two of them
 ROOM = 18  # above a line across, for its name
 COLOURS = 7
 SHAPES = (  # one per curve, so that colour is never needed to tell them apart
@@ -156,7 +156,8 @@ class Chart:
         parts += [self.across(value, words) for value, words in self.rules]
         parts += [self._post(value, words) for value, words in self.posts]
         parts += [] if self.cursor is None else [self.upright(self.cursor, f' id="{self.moved}"')]
-        return svg_of(self.width, self.height, self.what, [*parts, self.over])
+        box, told = f"0 0 {self.width} {self.height}", escaped(self.what, 400)
+        return markup(f'<svg viewBox="{box}" role="img" aria-label="{told}">{"".join([*parts, self.over])}</svg>')
 
     def _axes(self) -> str:
         parts, most = [], 7 if self.large else 4
@@ -376,12 +377,6 @@ def ticks(first: float, last: float, most: int, *, log: bool = False) -> list[fl
 def short(value: float) -> str:
     """Return a coordinate with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0")
-
-
-def svg_of(width: int, height: int, what: str, parts: Iterable[Any]) -> Markup:
-    """Return a picture that says what is seen on it to those who cannot."""
-    told = escaped(what, 400)
-    return markup(f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}">{"".join(parts)}</svg>')
 
 
 def _text(words: str, x: float, y: float, kind: str, *, middle: bool = False, most: int = NOTE) -> str:

@@ -42,32 +42,33 @@ OBSERVER = {  # how the script tells what an epsilon means
 }
 
 
-def curves_page(shown: Shown, source: Source, held: Surroundings | None = None) -> Page:
-    """Return the page; ``held`` is what a file keeps beside curves."""
-    policy, count = _policy(shown, held), len(shown.curves.labels)
+def curves_page(shown: Shown, source: Source, around: Surroundings | None = None) -> Page:
+    """Return the page; ``around`` is what a file keeps beside curves."""
+    policy, count = _policy(shown, around), len(shown.curves.labels)
     numbers = shown.numbers | {
         "words": WORDS | OBSERVER | {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)},
         "frames": [_frame(_chart(shown, view)) for view in shown.views],
         "fingerprint": source.fingerprint,
     }
-    parts: list[Block | None] = [_decision(shown, held), _controls(shown), _curves(shown), _now(shown), _meaning(shown)]
-    parts += [_records(shown), panels.groups(shown, held)] if count > 1 else []
-    parts += panels.sections(held) if held is not None else []
+    parts: list[Block | None] = [_decision(shown, around), _controls(shown), _curves(shown)]
+    parts += [_now(shown), _meaning(shown)]
+    parts += [_records(shown), panels.groups(shown, around)] if count > 1 else []
+    parts += panels.sections(around) if around is not None else []
     features = shown.curves.features
     return page(
         TITLE, markup("{}; perturbed: {}.", f"{count} records" if count > 1 else "one record", names(features)),
-        [*parts, _limits(shown, held)], source, origin=_origin(shown, held), holds=_holds(held),
+        [*parts, _limits(shown, around)], source, origin=_origin(shown, around), holds=_holds(around),
         more=_of_policy(shown, policy), numbers=numbers, policy="" if policy is None else policy.to_toml(),
         title=f"{TITLE} {cleaned(', '.join(map(str, features[:12])))}",
     )  # fmt: skip
 
 
-def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
+def _policy(shown: Shown, around: Surroundings | None) -> Policy | None:
     """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
-    if held is None or held.domain is None or not held.declared or shown.found.choice is None:
+    if around is None or around.domain is None or not around.declared or shown.found.choice is None:
         return None
     try:
-        return shown.found.policy(held.domain)
+        return shown.found.policy(around.domain)
     except ValueError:  # no exact sampler, made for its model, or a policy already
         return None
 
@@ -75,7 +76,7 @@ def _policy(shown: Shown, held: Surroundings | None) -> Policy | None:
 # ---- the decision
 
 
-def _decision(shown: Shown, held: Surroundings | None) -> Block:
+def _decision(shown: Shown, around: Surroundings | None) -> Block:
     if shown.point is None:
         return blocks.decision(WORDS["nothing"], (), shown.found.feasible)
     (m, e), view = shown.point, shown.views[0]
@@ -92,47 +93,43 @@ def _decision(shown: Shown, held: Surroundings | None) -> Block:
         (lower, "guaranteed probability that it is kept", "lower"),
         (text.share_up(observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
-    return blocks.decision(sentence, facts, shown.found.feasible, "" if held is None else panels.split_untaken(held))
+    return blocks.decision(sentence, facts, shown.found.feasible, panels.split_untaken(around))
 
 
 def _controls(shown: Shown) -> Block:
-    several = len(shown.quantities) > 1
     stop, target = shown.stops.index(shown.total), shown.targets.index(shown.target)
     targets = [percent(one, shown.digits) for one in shown.targets]
-    return {
-        "is": "controls",
-        "views": [f"{view.of}: {view.title}" if several else view.title for view in shown.views],
-        "sliders": [
-            blocks.slider("target", "At least", target, targets),
-            blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
-        ],
-    }
+    sliders = [
+        blocks.slider("target", "At least", target, targets),
+        blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
+    ]
+    several = len(shown.quantities) > 1
+    views = [f"{view.of}: {view.title}" if several else view.title for view in shown.views]
+    return {"is": "controls", "views": views, "sliders": sliders}
 
 
 # ---- the curves
 
 
 def _curves(shown: Shown) -> Block:
-    views = [
-        {"is": "view", "number": i, "blocks": [
-            blocks.paragraph(
-                f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; "
-                f"the truth lies in the band above it, {sure(shown.curves.confidence)}.", "what",
-            ),
-            _figures(shown, i),
-            _every_number(shown, i),
-        ]}
-        for i, view in enumerate(shown.views)
-    ]  # fmt: skip
-    told = ["The dashed line across is what is asked for, the upright one the ε looked at."]
-    if shown.capped:
-        told.append(
-            "The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+    surely, every = sure(shown.curves.confidence), list(range(len(shown.names)))
+    views = []
+    for i, view in enumerate(shown.views):
+        what = (
+            f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
+            f"truth lies in the band above it, {surely}."
         )
-    told.append(f"All bands hold together {sure(shown.curves.confidence)}.")
+        drawn = [every] if len(every) <= TOGETHER else [[m] for m in every]  # else one each, the others behind in grey
+        figures = blocks.figures(*(_figure(shown, i, bold, every) for bold in drawn))
+        parts = [blocks.paragraph(what, "what"), figures, _every_number(shown, i)]
+        views.append({"is": "view", "number": i, "blocks": parts})
+    told = "The dashed line across is what is asked for, the upright one the ε looked at."
+    if shown.capped:
+        told += " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
+    told += f" All bands hold together {surely}."
     if len(shown.at) < len(shown.curves.epsilons):
-        told.append(f"{len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown.")
-    return blocks.section("curves", "How often the label is kept", *views, " ".join(told))
+        told += f" {len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown."
+    return blocks.section("curves", "How often the label is kept", *views, told)
 
 
 def _chart(shown: Shown, view: View, lines: Sequence[Line] = (), what: str = "", **more: Any) -> Chart:
@@ -153,14 +150,6 @@ def _frame(chart: Chart) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _figures(shown: Shown, number: int) -> Block:
-    """Return the pictures of a view: one of a few curves, else one each, the others behind it in grey."""
-    every = list(range(len(shown.names)))
-    together = len(every) <= TOGETHER
-    drawn = [_figure(shown, number, bold, every) for bold in ([every] if together else [[m] for m in every])]
-    return blocks.figures(*drawn)
-
-
 def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Block:
     view, alone = shown.views[number], bold != every
     lower, upper = view.bounds
@@ -171,14 +160,12 @@ def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Blo
         )
         for m in bold
     ]  # fmt: skip
-    what = (
-        f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {', '.join(shown.names[m] for m in bold)}."
-    )
+    named = ", ".join(shown.names[m] for m in bold)
+    what = f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {named}."
     plot = _chart(shown, view)
     over = _ceiling(shown, plot, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
-    over += (
-        plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total) + _points(shown, view, plot, bold)
-    )
+    over += plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total)
+    over += _points(shown, view, plot, bold)
     behind = [f"v{number}m{m}" for m in every if m not in bold]
     chart = _chart(shown, view, lines, what, behind=behind, over=over)
     return blocks.figure(chart, [(m % COLOURS, name(shown.names[m])) for m in bold], bold[0] if alone else None)
@@ -257,19 +244,11 @@ def _cap(shown: Shown) -> str:
 
 
 def _meaning(shown: Shown) -> Block:
-    after, first = observed(shown.total, shown.delta, text.EVEN / 100), text.PRIORS.index(text.EVEN)
-    words = {"total": show_up(shown.total), "delta": show_up(shown.delta)}
-    return blocks.section(
-        "meaning", "What the ε means",
-        blocks.paragraph(text.observer(after, shown.delta, text.EVEN, words, OBSERVER), key="observer"),
-        blocks.slider("prior", "Likely before", first, [f"{prior}{SPACE}%" for prior in text.PRIORS]),
-        blocks.bars("How sure, before and after, as told above",
-                    (("before", text.EVEN / 100), ("at most after", after)), "knows"),
-        _by_epsilon(shown),
-        blocks.caption(
-            "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ.",
-            kind=" read",
-        ),
+    told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
+    return blocks.of_promise(
+        lambda prior: observed(shown.total, shown.delta, prior), "What the ε means",
+        {"total": show_up(shown.total), "delta": show_up(shown.delta)}, delta=shown.delta, texts=OBSERVER,
+        listed=_by_epsilon(shown), more=blocks.caption(told, kind=" read"),
     )  # fmt: skip
 
 
@@ -324,7 +303,7 @@ def _records(shown: Shown) -> Block:
     loose = "Only the average and the worst case were bounded closely; single records may keep more."
     return blocks.section(
         "records", title,
-        blocks.caption(markup("By {} at ε = {} per record.", name(shown.names[m]), show_up(shown.total)), "served"),
+        blocks.caption(markup("By {} at {} per record.", name(shown.names[m]), text.at(shown.total)), "served"),
         blocks.pair([shares], [least]), loose if shown.curves.over == "dataset" else None,
     )  # fmt: skip
 
@@ -332,7 +311,7 @@ def _records(shown: Shown) -> Block:
 # ---- what is not protected, and where it comes from
 
 
-def _limits(shown: Shown, held: Surroundings | None) -> Block:
+def _limits(shown: Shown, around: Surroundings | None) -> Block:
     curves = shown.curves
     said: list[object] = [
         markup(
@@ -349,12 +328,12 @@ def _limits(shown: Shown, held: Surroundings | None) -> Block:
         said.append("With probability δ a mechanism that has one may show more than its ε says.")
     if curves.stopped:
         said.append("The run ended before its work was done: the bounds hold, and could be narrower.")
-    notes = [text.titled_note(note, curves.mechanisms) for note in (*curves.notes, *(held.notes if held else ()))]
+    notes = [text.titled_note(note, curves.mechanisms) for note in (*curves.notes, *(around.notes if around else ()))]
     whose = text.NOT_PRIVATE.format("This page is computed from raw records")
     return blocks.limits("show it to whom the table may be shown.", said, notes, private=whose)
 
 
-def _origin(shown: Shown, held: Surroundings | None) -> list[tuple[str, object]]:
+def _origin(shown: Shown, around: Surroundings | None) -> list[tuple[str, object]]:
     curves = shown.curves
     facts: list[tuple[str, object]] = [
         ("Perturbed", names(curves.features)),
@@ -364,31 +343,31 @@ def _origin(shown: Shown, held: Surroundings | None) -> list[tuple[str, object]]
         ("Engines", escaped(", ".join(sorted({cleaned(word, 40) for word in curves.method.flat})), 200)),
         ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
     ]
-    if held is None:
+    if around is None:
         return facts
-    facts += [("Model", escaped(held.model, LONGEST))] if held.model else []
-    if held.domain is not None:
-        told = "declared public" if held.declared else "taken from the table, not declared public"
-        facts.append((f"Ranges, {told}", _ranges(held.domain)))
-    return facts + ([("Seed", str(held.seed))] if held.seed is not None else [])
+    facts += [("Model", escaped(around.model, LONGEST))] if around.model else []
+    if around.domain is not None:
+        told = "declared public" if around.declared else "taken from the table, not declared public"
+        facts.append((f"Ranges, {told}", _ranges(around.domain)))
+    return facts + ([("Seed", str(around.seed))] if around.seed is not None else [])
 
 
 def _ranges(domain: Domain) -> Markup:
     told = []
     for one in domain.features[:12]:
-        whole = f"{one.lower:g} to {one.upper:g}" if one.categories is None else f"{len(one.categories)} categories"
-        told.append(markup("{} {}", name(one.name), whole))
+        many, ends = one.categories, f"{one.lower:,.9g} to {one.upper:,.9g}"
+        told.append(markup("{} {}", name(one.name), ends if many is None else f"{len(many)} categories"))
     return markup(", ").join(told) + (" and more" if len(domain.features) > len(told) else "")
 
 
-def _holds(held: Surroundings | None) -> str:
+def _holds(around: Surroundings | None) -> str:
     """Say what the result holds of the records."""
     told = "The result holds every record's bounds and label"
-    if held is None:
+    if around is None:
         return f"{told}."
     own = "its values of what is perturbed and the labels around it"
-    told += f"; of {panels.which(held)} {own}" if held.map or held.box else ""
-    told += "; of groups of records counts and bounds" if held.groups else ""
+    told += f"; of {panels.which(around)} {own}" if around.map or around.box else ""
+    told += "; of groups of records counts and bounds" if around.groups else ""
     return f"{told}. No other value of a record is in it."
 
 
@@ -397,7 +376,7 @@ def _of_policy(shown: Shown, policy: Policy | None) -> Markup:
     if policy is None or choice is None:
         return markup(TO_RUN)
     return markup(
-        "The policy is that of the recommendation, {} at ε = {} per record, and does not follow the sliders; "
+        "The policy is that of the recommendation, {} at {} per record, and does not follow the sliders; "
         "fingerprint {}.",
-        name(text.mechanism_name(choice.mechanism)), show_up(choice.guarantee.epsilon), code(policy.fingerprint),
+        name(text.mechanism_name(choice.mechanism)), text.at(choice.guarantee.epsilon), code(policy.fingerprint),
     )  # fmt: skip

@@ -22,7 +22,7 @@ from epsworth.report.escaping import embedded, escaped, markup, without_folders
 from epsworth.version import __version__
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
 Document = Mapping[str, Any]  # what --json writes
 LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
@@ -140,7 +140,7 @@ def page(
     origin: Iterable[tuple[str, object]], holds: str = "", more: object = "", title: str = "", policy: str = "",
     whole: bool = True, numbers: Mapping[str, Any] | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page; ``numbers`` are what the script of curves reads, other pages have one that moves their sliders.
+    """Return a page; ``numbers`` are what the script reads where curves are explored; other sliders say all.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
@@ -149,45 +149,34 @@ def page(
     if whole and not kept:
         size = f"{len(source.content):,} bytes"
         holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
-    if numbers is None:
-        style, script, numbers = _joined("page.css", "plain.css"), _joined("stops.js", "saving.js"), _moved(shown)
-    else:
-        style, script = _joined("page.css"), _joined("curves.js", "saving.js")
-    html = _environment().get_template("page.html.jinja").render(
+    sliders = (one for part in shown for one in part["blocks"] if one["is"] == "slider")
+    read = {"sliders": {one["key"]: one["moved"] for one in sliders}} if numbers is None else numbers
+    html = _template().render(
         question=question, about=about, sections=shown, source=source, title=source.heading.title or title or question,
-        style=markup(style), script=markup(script), digests=(_digest(style), _digest(script)), whole=markup(kept),
-        policy=bool(policy), holds=holds, more=more, origin=list(origin),
-        numbers=markup(embedded({**numbers, **({"policy": policy} if policy else {})})),
+        whole=markup(kept), policy=bool(policy), holds=holds, more=more, origin=list(origin),
+        interactive=numbers is not None, numbers=markup(embedded({**read, **({"policy": policy} if policy else {})})),
         command=None if source.command is None else without_folders(source.command),
-        version=__version__, today=datetime.now(UTC).strftime("%Y-%m-%d"),
+        today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip
     return Page(html)
 
 
-def _moved(sections: Iterable[Block]) -> dict[str, Any]:
-    """Return what the sliders of a page say and move at every stop."""
-    every = (one for part in sections for one in part["blocks"] if one["is"] == "slider")
-    return {"sliders": {one["key"]: one["moved"] for one in every}}
-
-
 @cache
-def _environment() -> Environment:
-    """Return what renders the template: a text is escaped, and its characters seen, wherever it is put out."""
+def _template() -> Template:
+    """Return the one template: a text is escaped, and its characters seen, wherever it is put out."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
-        loader=FileSystemLoader(str(files("epsworth.report"))), autoescape=True, undefined=StrictUndefined,
-        finalize=escaped, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    found.globals |= {"terms_in": text.terms_in, "shapes": [markup(one) for one in SHAPES]}
-    return found
-
-
-@cache
-def _joined(*names: str) -> str:
-    """Return files of this package as one text."""
     folder = files("epsworth.report")
-    return "\n" + "".join((folder / one).read_text(encoding="utf-8") for one in names)
+    made = Environment(
+        loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=escaped,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    style, script = ("\n" + (folder / one).read_text(encoding="utf-8") for one in ("page.css", "page.js"))
+    made.globals |= {
+        "style": markup(style), "script": markup(script), "digests": (_digest(style), _digest(script)),
+        "terms_in": text.terms_in, "shapes": [markup(one) for one in SHAPES], "version": __version__,
+    }  # fmt: skip
+    return made.get_template("page.html.jinja")
 
 
 def _digest(content: str) -> str:

@@ -8,80 +8,72 @@ from epsworth.report import blocks, charts
 from epsworth.report.blocks import Block
 from epsworth.report.escaping import cleaned, markup, name
 from epsworth.report.shown import Shown
-from epsworth.report.text import at, mechanism_name, percent, sure, unit
+from epsworth.report.text import at, mechanism_name, percent_of, sure
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.boxes import SafeBox, texts
 from epsworth.utility.splitting import Split
-from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Served, Surroundings, numbered, served
+from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Surroundings, numbered, served
 
 LISTED = 5  # groups that are not folded away
 
 
-def which(held: Surroundings) -> str:
+def which(around: Surroundings) -> str:
     """Name the record that map and ranges are about."""
-    return f"record {held.record}" if held.records > 1 else "the record"
+    return f"record {around.record}" if around.records > 1 else "the record"
 
 
-def sections(held: Surroundings) -> list[Block]:
+def sections(around: Surroundings) -> list[Block]:
     """Return what is known beside the curves."""
-    found = [_map(held, held.map)] if held.map is not None else []
-    found += [_safe(held, held.box)] if held.box is not None else []
-    return found + ([_split(held, held.split)] if held.split is not None else [])
+    found = [_map(around, around.map)] if around.map is not None else []
+    found += [_safe(around, around.box)] if around.box is not None else []
+    return found + ([_split(around, around.split)] if around.split is not None else [])
 
 
-# ---- groups
-
-
-def groups(shown: Shown, held: Surroundings | None) -> Block | None:
+def groups(shown: Shown, around: Surroundings | None) -> Block | None:
     """Return which groups of records are guaranteed least at the point that the page opens with."""
     if shown.point is None or shown.unfinished:
         return None
-    (m, e), of = shown.point, shown.views[0].of
+    (m, e), of, elsewhere = shown.point, shown.views[0].of, markup("")
     kinds, own = numbered(list(shown.curves.labels))
     lower = shown.curves.bounds(of).lower[m, shown.at[e]]
     every = [("label", one) for one in served(kinds, own, lower)] if 2 <= len(kinds) <= MOST_VALUES else []
     here = (shown.curves.mechanisms[m], shown.total)
-    elsewhere: object = ""
-    if held is not None and (held.mechanism, held.epsilon_per_record) == here:  # of other points nothing is known
-        every += [(group.by, one) for group in held.groups if group.of == of for one in group.served]
-    elif held is not None and held.groups:
+    if around is not None and (around.mechanism, around.epsilon_per_record) == here:
+        every += [(group.by, one) for group in around.groups if group.of == of for one in group.served]
+    elif around is not None and around.groups:  # of other points nothing is known
         elsewhere = markup(
-            " By {} groups were computed at {} at ε = {} per record alone, and are not shown here.",
-            markup(", ").join(dict.fromkeys(name(group.by, 40) for group in held.groups)),
-            name(mechanism_name(held.mechanism or "")), show_up(held.epsilon_per_record or 0.0),
+            " By {} groups were computed at {} at {} per record alone, and are not shown here.",
+            markup(", ").join(dict.fromkeys(name(group.by, 40) for group in around.groups)),
+            name(mechanism_name(around.mechanism or "")), at(around.epsilon_per_record or 0.0),
         )  # fmt: skip
     if not every:
         return None
     every.sort(key=lambda pair: (pair[1].average, pair[0], pair[1].value))
-    rows = [_group(shown, by, one) for by, one in every]
+    rows: list[list[object]] = [
+        [
+            markup("{}: {}", name(by, 40), name(one.value, 40)), f"{one.records:,}",
+            percent_of(one.average, shown.digits), percent_of(one.worst, shown.digits),
+        ]
+        for by, one in every
+    ]  # fmt: skip
+    bars = [blocks.bar(100 * round_down(one.average, shown.digits)) for _, one in every[:LISTED]]
     heads = ("group", "records", "on average at least", "the worst at least")
-    with_bars = [
-        [*row, blocks.bar(100 * round_down(one.average, shown.digits))]
-        for row, (_, one) in zip(rows[:LISTED], every, strict=False)
-    ]
     told = markup(
-        "By {} at ε = {} per record, where this page opens; it does not follow the sliders.{}",
-        name(shown.names[m]), show_up(shown.total), elsewhere,
+        "By {} at {} per record, where this page opens; it does not follow the sliders.{}",
+        name(shown.names[m]), at(shown.total), elsewhere,
     )  # fmt: skip
     return blocks.section(
         "groups", "Which groups are served worst", told,
-        blocks.table((*heads, None), with_bars, "Table of groups", "groups-table"),
+        blocks.table((*heads, None), [[*row, drawn] for row, drawn in zip(rows, bars, strict=False)],
+                     "Table of groups", "groups-table"),
         blocks.unfolded(f"all {len(rows)} groups", heads, rows) if len(rows) > LISTED else None,
     )  # fmt: skip
 
 
-def _group(shown: Shown, by: str, one: Served) -> list[object]:
-    shares = (percent(unit(share, shown.digits, upwards=False), shown.digits) for share in (one.average, one.worst))
-    return [markup("{}: {}", name(by, 40), name(one.value, 40)), f"{one.records:,}", *shares]
-
-
-# ---- the map of labels
-
-
-def _map(held: Surroundings, drawn: DecisionMap) -> Block:
+def _map(around: Surroundings, drawn: DecisionMap) -> Block:
     features = " and ".join(cleaned(one, 40) for one in drawn.features)
     what = (
-        f"Labels around {which(held)} (the cross) while {features} vary and its other columns stay. Plain: its own "
+        f"Labels around {which(around)} (the cross) while {features} vary and its other columns stay. Plain: its own "
         "label. With marks: another."
     )
     rows = [
@@ -97,77 +89,71 @@ def _map(held: Surroundings, drawn: DecisionMap) -> Block:
     return blocks.section("mapped", "Where the label changes", blocks.pair([drawing], [listed]))
 
 
-# ---- where one record is safe, and another split
-
-
-def _safe(held: Surroundings, box: SafeBox) -> Block:
-    """Return the ranges in which the label is safe, both ends rounded inwards."""
+def _safe(around: Surroundings, box: SafeBox) -> Block:
+    """Return the ranges in which the label of one record is safe, both ends rounded inwards."""
     rows = []
-    for feature, own, low, high, whole in zip(box.features, held.values, box.lower, box.upper, box.whole, strict=True):
+    every = zip(box.features, around.values, box.lower, box.upper, box.whole, strict=True)
+    for feature, own, low, high, whole in every:
         shown, (first, last) = texts(low, high), (0.0, 1.0)
-        if held.domain is not None and feature in held.domain:
-            first, last = held.domain[feature].lower, held.domain[feature].upper
-        start, end, place = (min(100.0, max(0.0, 100 * (at - first) / (last - first))) for at in (low, high, own))
+        if around.domain is not None and feature in around.domain:
+            first, last = around.domain[feature].lower, around.domain[feature].upper
+        start, end, place = (min(100.0, max(0.0, 100 * (end - first) / (last - first))) for end in (low, high, own))
         drawn = blocks.bar(max(end - start, 0.3), start=round(start, 1), own=round(place, 1))
         rows.append([name(feature), show_down(own), "anywhere" if whole else f"{shown[0]} to {shown[1]}", drawn])
     mechanism = mechanism_name(box.mechanism)
     told = str(replace(box, mechanism=mechanism))
     if box.confidence == 1:
-        kept = percent(unit(box.guaranteed, 3, upwards=False), 3)
         told += (
-            f" By {mechanism} at ε = {show_up(box.epsilon)} per record that alone keeps it in {kept} of all releases."
+            f" By {mechanism} at {at(box.epsilon)} per record that alone keeps it in "
+            f"{percent_of(box.guaranteed)} of all releases."
         )
     heads = ("feature", "its value", "safe range", "within the declared range")
     return blocks.section(
-        "safe", f"Where {which(held)} is safe", blocks.paragraph(told),
+        "safe", f"Where {which(around)} is safe", blocks.paragraph(told),
         blocks.table(heads, rows, "Table of safe ranges", "ranges"),
         "Both ends are included and rounded inwards; all features may vary at once. The upright line is the record.",
     )  # fmt: skip
 
 
-def _shares(split: Split) -> list[str]:
-    """Return what a split and the even one keep: at least, at most, and the same of the even one."""
-    sides = ((split.lower, False), (split.upper, True), (split.even_lower, False), (split.even_upper, True))
-    return [percent(unit(share, 3, upwards=upwards), 3) for share, upwards in sides]
-
-
-def split_untaken(held: Surroundings) -> str:
+def split_untaken(around: Surroundings | None) -> str:
     """Say why the decision keeps the even split, where another one is guaranteed more; else nothing."""
-    split = held.split
-    if split is None or split.lower <= split.even_lower:
+    split = None if around is None else around.split
+    if around is None or split is None or split.lower <= split.even_lower:
         return ""
-    low, _, even_low, _ = _shares(split)
     return (
         f"This splits the ε evenly. By {mechanism_name(split.mechanism)} at {at(split.total)} per record another split "
-        f"keeps more, on average over {held.split_records} of these records: at least {low}, in place of {even_low}. "
-        "It is not taken: it was chosen on these records, which were not declared public, and so tells about them; "
-        "look for one on public records by epsworth split."
+        f"keeps more, on average over {around.split_records} of these records: at least {percent_of(split.lower)}, in "
+        f"place of {percent_of(split.even_lower)}. It is not taken: it was chosen on these records, which were not "
+        "declared public, and so tells about them; look for one on public records by epsworth split."
     )
 
 
-def _split(held: Surroundings, split: Split) -> Block:
+def _split(around: Surroundings, split: Split) -> Block:
     even = split.total / len(split.features)
     rows = [
         [name(feature), show_up(even), show_up(epsilon), blocks.bar(100 * epsilon / split.total)]
         for feature, epsilon in zip(split.features, split.epsilons, strict=True)
     ]
-    low, high, even_low, even_high = _shares(split)
+    kept = [
+        [word, percent_of(low), percent_of(high, upwards=True)]
+        for word, low, high in (
+            ("even", split.even_lower, split.even_upper), ("split", split.lower, split.upper),
+        )
+    ]  # fmt: skip
     if split.lower > split.even_upper:
         verdict = "better than the even split"
     elif split.lower > split.even_lower:
         verdict = "guaranteed more than the even split, which may be as good"
     else:
         verdict = "no split was found that is guaranteed more than the even one"
-    heads = ("feature", "ε, even", "ε, split", None)
-    kept = [["even", even_low, even_high], ["split", low, high]]
     told = (
-        f"By {mechanism_name(split.mechanism)} at ε = {show_up(split.total)} per record, on average over "
-        f"{held.split_records} of these records, {sure(split.confidence)}: {verdict}."
+        f"By {mechanism_name(split.mechanism)} at {at(split.total)} per record, on average over "
+        f"{around.split_records} of these records, {sure(split.confidence)}: {verdict}."
     )
     return blocks.section(
         "split", "The same ε, split otherwise", blocks.paragraph(told),
         blocks.pair(
-            [blocks.table(heads, rows, "Table of the split", "parts")],
+            [blocks.table(("feature", "ε, even", "ε, split", None), rows, "Table of the split", "parts")],
             [blocks.table(("labels kept", "at least", "at most"), kept, "Table of what both keep", "kept")],
         ),
         "The split was chosen on these records, which were not declared public, and depends on them.",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from epsworth.arrays import Floats
 from epsworth.guarantees import ceiling
 from epsworth.policy.analysis import Released
 from epsworth.policy.policy import Policy
@@ -16,14 +15,10 @@ from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Chart, Line
 from epsworth.report.escaping import cleaned, code, escaped, markup, name, names
 from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
-from epsworth.report.text import at, count, mechanism_name, observed, protects, share_down, share_up, size, sure
+from epsworth.report.text import at, count, mechanism_name, observed, share_down, share_up, size, sure
 from epsworth.rounding import show_up
-from epsworth.space import Feature
 from epsworth.utility.curves import Curves
 from epsworth.utility.tailored import Tailored
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
@@ -35,9 +30,9 @@ MOST_EPSILONS = 60  # at which a tailored policy is told
 
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
     """Return the page; ``content`` is the policy as it is written."""
-    promise = policy.guarantee
+    promise, fits = policy.guarantee, len(content) <= MOST_POLICY
     sections = [
-        _promise(policy), _rules(policy), _tailoring(policy), _sent(policy),
+        _promise(policy), _rules(policy) if policy.rules else None, _tailoring(policy), _sent(policy),
         blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD), _ceilings(policy), _policy_limits(policy),
     ]  # fmt: skip
     origin = [
@@ -45,7 +40,6 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
         ("Promise", escaped(str(promise), 200)),
         ("Stated ε per record", escaped(policy.total, 60)),
     ]
-    fits = len(content) <= MOST_POLICY
     more = f"The policy ({len(content):,} letters) is too large for a page; its fingerprint stands above."
     return page(
         "What does this policy promise?", markup("Perturbed: {}.", names(policy.names)), sections, source,
@@ -56,11 +50,11 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
 
 def _promise(policy: Policy) -> Block:
     promise, many = policy.guarantee, len(policy.names)
-    weak = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
+    slack = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
     sampled = f", of which {policy.released} at random are sent" if policy.sampling is not None else ""
     over = "its one perturbed feature" if many == 1 else f"all {many} perturbed features together"
     sentence = (
-        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{weak} for {over}"
+        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{slack} for {over}"
         f"{sampled}, whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
     facts = [
@@ -68,43 +62,31 @@ def _promise(policy: Policy) -> Block:
         (str(many), "perturbed features", "features"),
         (share_up(observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
     ]
-    return blocks.decision(sentence, facts, protects(promise.epsilon, promise.delta))
+    return blocks.decision(sentence, facts, good=True, epsilon=promise.epsilon, delta=promise.delta)
 
 
-def _rules(policy: Policy) -> Block | None:
-    if not policy.rules:
-        return None
-    rows = [
-        [
-            name(rule.feature.name), _range(rule.feature), name(mechanism_name(rule.mechanism)),
-            escaped(rule.promise, 120), f"{rule.points or rule.kernel.points:,}", _stand_ins(rule),
-        ]
-        for rule in policy.rules[:MOST_RULES]
-    ]  # fmt: skip
+def _rules(policy: Policy) -> Block:
+    rows = []
+    for rule in policy.rules[:MOST_RULES]:
+        one, instead = rule.feature, []
+        points = f", {one.points:,} values" if one.points else ""
+        instead += [] if rule.missing is None else [markup("missing: {}", name(rule.missing, 30))]
+        if rule.outside == "clamp":
+            instead.append(markup("beyond the range: its end"))
+        elif rule.outside is not None:
+            instead.append(markup("undeclared: {}", name(rule.outside, 30)))
+        rows.append([
+            name(one.name),
+            f"{one.lower:,.9g} to {one.upper:,.9g}{points}" if one.categories is None else names(one.categories, 6, 30),
+            name(mechanism_name(rule.mechanism)), escaped(rule.promise, 120),
+            f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
+        ])  # fmt: skip
     heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent", "else")
     rest = len(policy.rules) - MOST_RULES
-    more = f"{rest} more features stand in the policy." if rest > 0 else None
     return blocks.section(
-        "rules", "Feature by feature", blocks.table(heads, rows, "Table of the features"), more, kind=" across"
-    )
-
-
-def _range(feature: Feature) -> Markup:
-    if feature.categories is not None:
-        return names(feature.categories, 6, 30)
-    points = f", {feature.points:,} values" if feature.points else ""
-    return markup("{}", f"{feature.lower:g} to {feature.upper:g}{points}")
-
-
-def _stand_ins(rule: Rule) -> Markup:
-    said = []
-    if rule.missing is not None:
-        said.append(markup("missing: {}", name(rule.missing, 30)))
-    if rule.outside == "clamp":
-        said.append(markup("beyond the range: its end"))
-    elif rule.outside is not None:
-        said.append(markup("undeclared: {}", name(rule.outside, 30)))
-    return markup("; ").join(said) or markup("–")
+        "rules", "Feature by feature", blocks.table(heads, rows, "Table of the features"),
+        f"{rest} more features stand in the policy." if rest > 0 else None, kind=" across",
+    )  # fmt: skip
 
 
 def _tailoring(policy: Policy) -> Block | None:
@@ -112,10 +94,10 @@ def _tailoring(policy: Policy) -> Block | None:
     if tailoring is None:
         return None
     told = markup(
-        "{}: released together, at ε = {} for all of them. A client finds the region of its record by the copy of the "
+        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
         "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
         "values mean nothing.",
-        names(tailoring.names), show_up(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
     )  # fmt: skip
     return blocks.section("tailored", "Made for one classifier", blocks.paragraph(told))
 
@@ -132,18 +114,17 @@ def _sent(policy: Policy) -> Block | None:
             numbers.append(rows)
     if not drawn:
         return None
-    more = (
-        f" The first {MOST_DRAWN} of {len(policy.rules)} features are drawn." if len(policy.rules) > MOST_DRAWN else ""
-    )
-    told = f"How likely a released value falls where, computed from the integers that clients draw from.{more}"
-    return blocks.section(
-        "sent", "What is sent, by the true value", blocks.figures(*drawn), *numbers, told, kind=" across"
-    )
+    told = "How likely a released value falls where, computed from the integers that clients draw from."
+    if len(policy.rules) > MOST_DRAWN:
+        told += f" The first {MOST_DRAWN} of {len(policy.rules)} features are drawn."
+    figures = blocks.figures(*drawn)
+    return blocks.section("sent", "What is sent, by the true value", figures, *numbers, told, kind=" across")
 
 
 def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
-    feature, shown = rule.feature, cleaned(rule.feature.name, 40)
-    share = _edges(rule.points or rule.kernel.points)
+    feature, shown, points = rule.feature, cleaned(rule.feature.name, 40), rule.points or rule.kernel.points
+    few = points <= CELLS  # then there is a cell for each value
+    share = (np.arange(points + 1) - 0.5) / (points - 1) if few else np.linspace(0, 1, CELLS + 1)
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
     own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
@@ -152,13 +133,6 @@ def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
         "a middle and a high true value.", shown, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
         f"what is sent of {shown}", (f"released {shown}", *(f"from {value:g}, about" for value in own)), height=250,
     )  # fmt: skip
-
-
-def _edges(points: int) -> Floats:
-    """Return the cells of a picture: one for each value where these are few, else of equal width."""
-    if points <= CELLS:
-        return (np.arange(points + 1) - 0.5) / (points - 1)
-    return np.linspace(0, 1, CELLS + 1)
 
 
 def _of_categories(rule: Rule) -> Block:
@@ -174,15 +148,12 @@ def _of_categories(rule: Rule) -> Block:
 def _ceilings(policy: Policy) -> Block:
     promise = policy.guarantee
     rows = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
-    return blocks.section(
-        "ceilings",
-        "What no classifier can do",
-        blocks.paragraph(
-            "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
-            "classifier, whatever it does with what is sent, gives that label at most so often."
-        ),
-        blocks.table(("labels", "kept at most"), rows, "Table of ceilings"),
+    told = (
+        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
+        "classifier, whatever it does with what is sent, gives that label at most so often."
     )
+    listed = blocks.table(("labels", "kept at most"), rows, "Table of ceilings")
+    return blocks.section("ceilings", "What no classifier can do", blocks.paragraph(told), listed)
 
 
 def _policy_limits(policy: Policy) -> Block:
@@ -194,11 +165,9 @@ def _policy_limits(policy: Policy) -> Block:
         f"{text.ONE_RELEASE} Clients can keep a ledger.",
         "The promise holds where clients run this very policy: compare its fingerprint.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
+        *([text.MORE] if policy.guarantee.delta else []),
+        *([] if policy.tailoring is None else [f"{text.COPY}."]),
     ]
-    if policy.guarantee.delta:
-        said.append("With probability δ a release may show more than its ε says.")
-    if policy.tailoring is not None:
-        said.append(f"{text.COPY}.")
     raw = "This page holds no data: it is computed from the policy alone, which every client holds."
     return blocks.limits(raw, said)
 
@@ -209,23 +178,20 @@ def _policy_limits(policy: Policy) -> Block:
 def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
     """Return what --json writes, and pages hold: the numbers, and the policy itself where it is small enough."""
     content = made.policy.to_toml()
-    return (
-        {"tailored": made.to_dict()}
-        | ({"policy": content} if len(content) <= MOST_POLICY else {})
-        | ({} if curves is None else {"curves": curves.to_dict()})
-    )
+    policy = {"policy": content} if len(content) <= MOST_POLICY else {}
+    return {"tailored": made.to_dict(), **policy, **({} if curves is None else {"curves": curves.to_dict()})}
 
 
-def tailored_page(held: Document, source: Source) -> Page:
+def tailored_page(result: Document, source: Source) -> Page:
     """Return the page, with what clients run where the result holds it."""
-    made, policy = held["tailored"], ""
-    if "policy" in held:
+    made, policy = result["tailored"], ""
+    if "policy" in result:
         try:  # as it says itself, without what others wrote beside it
-            policy = Policy.from_toml(held["policy"]).to_toml()
+            policy = Policy.from_toml(result["policy"]).to_toml()
         except ValueError as error:
             raise ValueError(f"policy: {error}") from None
     sections = [
-        _kept_at(made), _kept(made), _drawn(Curves.from_dict(held["curves"])) if "curves" in held else None,
+        _kept(made), _measured(made), _drawn(Curves.from_dict(result["curves"])) if "curves" in result else None,
         blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(made),
     ]  # fmt: skip
     origin = [
@@ -242,7 +208,7 @@ def tailored_page(held: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _kept_at(made: Document) -> Block:
+def _kept(made: Document) -> Block:
     epsilon = made["epsilon_per_record"]
     facts = [
         (show_up(epsilon), "ε per record", "total"),
@@ -258,21 +224,20 @@ def _kept_at(made: Document) -> Block:
         f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
-    return blocks.decision(sentence, facts, protects(epsilon))
+    return blocks.decision(sentence, facts, good=True, epsilon=epsilon)
 
 
-def _kept(made: Document) -> Block:
-    """Return what is measured, each with a bar."""
+def _measured(made: Document) -> Block:
     rows = [("ceiling: what no mechanism exceeds for the worst input", made["ceiling"], share_up)]
     if made["records"]:
-        low, high, proven = made["held_out"]["lower"], made["held_out"]["upper"], made.get("certified")
+        proven = made.get("certified")
         rows = [
             ("labels kept, on held-out records", made["kept"], share_down),
             ("the same, every label counting alike", made["balanced"], share_down),
-            ("for people like those in the table, at least", low, share_down),
-            ("for people like those in the table, at most", high, share_up),
+            ("for people like those in the table, at least", made["held_out"]["lower"], share_down),
+            ("for people like those in the table, at most", made["held_out"]["upper"], share_up),
             ("the copy agrees with the classifier", made["agreement"], share_down),
-            *([] if proven is None else [("for so many that is proven, for all that can be sent", proven, share_down)]),
+            *([] if proven is None else [("the same, proven for all that can be sent", proven, share_down)]),
             ("send the same whatever their values are", made["constant"], share_up),
             *rows,
         ]

@@ -38,92 +38,79 @@ REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fra
 # ---- noise
 
 
-def noise_page(held: Document, source: Source) -> Page:
+def noise_page(result: Document, source: Source) -> Page:
     """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
-    rows, left = held["rows"], {noise_name(one): why for one, why in held["left_out"].items()}
-    ranked: list[Any] = [SimpleNamespace(**{**row, "name": noise_name(row["name"])}) for row in rows]
-    best, objective = taken(ranked), Objective.of(held["objective"])
-    said = advice(ranked, held["floor"], left, objective)
-    sections = [_advised(said, best, objective), _ranking(held["floor"], rows, objective)]
-    if best is not None:
-        sections += [_shape(held["shape"], best)] if held.get("shape") else []
-    if best is not None and best.epsilon is not None:
+    rows = [{**row, "name": noise_name(row["name"])} for row in result["rows"]]
+    left = {noise_name(one): why for one, why in result["left_out"].items()}
+    ranked: list[Any] = [SimpleNamespace(**row) for row in rows]
+    best, objective = taken(ranked), Objective.of(result["objective"])
+    cost = "ε" if objective == EPSILON else str(objective)
+    facts = () if best is None else (
+        (show_up(best.cost), f"{cost}, for the whole data set and all releases", objective.name),
+        (share_down(best.confidence), "probability that a release is within", "confidence"),
+        (size(best.rmse), "root mean squared error of a release", "rmse"),
+    )  # fmt: skip
+    said = advice(ranked, result["floor"], left, objective)
+    epsilon, delta = (None, 0.0) if best is None else (best.epsilon, best.delta)
+    decision = blocks.decision(said, facts, best is not None, epsilon=epsilon, delta=delta)
+    sections = [decision, _noises(result["floor"], rows, cost)]
+    sections += [_shape(result["shape"], best)] if best is not None and result.get("shape") else []
+    if best is not None and epsilon is not None:
         seen = f"All {best.releases:,} releases together" if best.releases > 1 else "The release"
-        sections.append(blocks.of_epsilon(best.epsilon, best.delta, {**MEMBER, "seen": seen}))
-    asked = held.get("question") or {}
+        sections.append(blocks.of_epsilon(epsilon, delta, {**MEMBER, "seen": seen}))
+    asked, about = result.get("question") or {}, "A bound that answers must keep."
+    if asked:
+        within = REGIONS.get(asked["region"], "within {}")
+        about = markup(
+            f"Answers {within}, each with probability {{}} at least; one record moves an answer by at most {{}}.",
+            name(asked["within"]), share_down(asked["confidence"]), show_up(asked["sensitivity"]),
+        )  # fmt: skip
     origin = [("Model", "central: the promise is for the whole data set")]
     origin += [(word, escaped(asked[key], 100)) for key, word in ASKED.items() if asked.get(key) is not None]
     for key, word in (("sensitivity", "Sensitivity"), ("delta", "δ"), ("releases", "Releases")):
         origin += [(word, show_up(asked[key]))] if asked.get(key) is not None else []
     return page(
-        "Which noise costs the least privacy?", _asked(asked), [*sections, _noise_limits(best, left)], source,
-        origin=origin, holds="The result holds every row.",
+        "Which noise costs the least privacy?", about, [*sections, _noise_limits(best, left)], source, origin=origin,
+        holds="The result holds every row.",
     )  # fmt: skip
 
 
-def _asked(asked: Document) -> object:
-    if not asked:
-        return "A bound that answers must keep."
-    within = REGIONS.get(asked["region"], "within {}")
-    return markup(
-        f"Answers {within}, each with probability {{}} at least; one record moves an answer by at most {{}}.",
-        name(asked["within"]), share_down(asked["confidence"]), show_up(asked["sensitivity"]),
-    )  # fmt: skip
-
-
-def _named(objective: Objective) -> str:
-    return "ε" if objective == EPSILON else str(objective)
-
-
-def _advised(said: str, best: Any, objective: Objective) -> Block:
-    if best is None:
-        return blocks.decision(said, (), good=False)
-    facts = (
-        (show_up(best.cost), f"{_named(objective)}, for the whole data set and all releases", objective.name),
-        (share_down(best.confidence), "probability that a release is within", "confidence"),
-        (size(best.rmse), "root mean squared error of a release", "rmse"),
-    )
-    return blocks.decision(said, facts, good=True)
-
-
-def _ranking(floor: float, rows: Sequence[Document], objective: Objective) -> Block:
-    shown, what = rows[:MOST_NOISES], _named(objective)
-    bars = [(cleaned(noise_name(row["name"]), 80), row["cost"], show_up(row["cost"]), row["sound"]) for row in shown]
-    title = f"The {what} for all releases together that each noise costs for the same accuracy, the cheapest first."
-    title += f" Dashed: nothing below {show_down(floor)}." if floor > 0 else ""
+def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
+    rows = every[:MOST_NOISES]
+    bars = [(cleaned(row["name"], 80), row["cost"], show_up(row["cost"]), row["sound"]) for row in rows]
+    title = f"The {cost} for all releases together that each noise costs for the same accuracy, the cheapest first."
     told = ["Shorter is better: the same accuracy for less privacy."]
     if floor > 0:
+        title += f" Dashed: nothing below {show_down(floor)}."
         told.append(
             f"Dashed: no noise whose density falls to either side of zero costs less than {show_down(floor)}, whoever "
             "invents it (a dual bound)."
         )
-    if not all(row["sound"] for row in shown):
+    if not all(row["sound"] for row in rows):
         told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
-    if len(rows) > MOST_NOISES:
-        told.append(f"{len(rows) - MOST_NOISES} more stand in the result.")
-    heads = ("noise", what, "within, at least", "rms error", "above the floor", "pairs compared", "remark")
+    if len(every) > len(rows):
+        told.append(f"{len(every) - len(rows)} more stand in the result.")
+    heads = ("noise", cost, "within, at least", "rms error", "above the floor", "pairs compared", "remark")
+    cells = []
+    for row in rows:
+        above = f"{show_up(100 * (row['cost'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
+        exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
+        cells.append([
+            name(row["name"]), show_up(row["cost"]), share_down(row["confidence"]), size(row["rmse"]), above,
+            count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
+        ])  # fmt: skip
     return blocks.section(
         "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor) if bars else None,
-        blocks.unfolded("every noise", heads, [_noise(row, floor) for row in shown]), " ".join(told),
+        blocks.unfolded("every noise", heads, cells), " ".join(told),
     )  # fmt: skip
 
 
-def _noise(row: Document, floor: float) -> list[object]:
-    above = f"{show_up(100 * (row['cost'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
-    exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
-    return [
-        name(noise_name(row["name"])), show_up(row["cost"]), share_down(row["confidence"]), size(row["rmse"]), above,
-        count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
-    ]  # fmt: skip
-
-
 def _shape(shape: Document, best: Any) -> Block:
-    edges, chance, (low, high), answer = shape["edges"], shape["chance"], shape["within"], shape["answer"]
-    called = noise_name(shape["name"])
+    (low, high), answer, called = shape["within"], shape["answer"], noise_name(shape["name"])
     drawn = blocks.histogram(
-        f"How likely a released value falls where, under {cleaned(called)}.", "released value", edges, {called: chance},
-        "the chance of every bin", ("released value", "chance, about"), posts=[(answer, "the true answer")], height=280,
-        spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
+        f"How likely a released value falls where, under {cleaned(called)}.", "released value", shape["edges"],
+        {called: shape["chance"]}, "the chance of every bin", ("released value", "chance, about"), height=280,
+        posts=[(answer, "the true answer")], spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
     )  # fmt: skip
     within = f"{size(low)} to {size(high)}"
     told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
@@ -139,8 +126,7 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
         counted = f"all {best.releases:,} releases together" if best.releases > 1 else "one release"
         said.append(f"The ε is for {counted}; whatever else is released of the same data adds to it.")
         if best.delta > 0:
-            delta = f"δ{text.SPACE}={text.SPACE}{show_up(best.delta)}"
-            said.append(f"With probability {delta} a release may show more than its ε says.")
+            said.append(text.MORE.replace("δ", f"δ{text.SPACE}={text.SPACE}{show_up(best.delta)}"))
     if best is not None:
         said.append(
             "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
@@ -152,12 +138,12 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
 # ---- a PAC release
 
 
-def pac_page(held: Document, source: Source) -> Page:
+def pac_page(result: Document, source: Source) -> Page:
     """Return the page of a release: what it tells, what an adversary can do with it, how much noise that took.
 
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
-    report, noise = held["report"], held.get("noise") or {}
+    report, noise = result["report"], result.get("noise") or {}
     told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
     sections: list[Block | None] = [_told(report), _success(report)]
     if after(told, 0.5) + SAME >= even:  # else earlier releases told more
@@ -165,10 +151,10 @@ def pac_page(held: Document, source: Source) -> Page:
             lambda prior: even if prior == 0.5 else after(told, prior), "What the budget means", {}, texts=text.NATS
         ))  # fmt: skip
     sections += [
-        _numbers(held["release"], noise.get("numbers") or [], report),
+        _numbers(result["release"], noise.get("numbers") or [], report),
         _budgets(noise.get("by_budget") or [], told),
-        _audit(held["audit"]) if held.get("audit") else None,
-        _pac_limits(held, report, noise),
+        _audit(result["audit"]) if result.get("audit") else None,
+        _pac_limits(result, report, noise),
     ]
     seed = "secret" if report["worlds_seed"] == "secret" else "given"
     origin = [
@@ -178,9 +164,8 @@ def pac_page(held: Document, source: Source) -> Page:
         ("Sub-sample", f"{share_down(report['rate'])} of {count(report['pool_rows'])} rows"),
         ("Noise", f"{cleaned(report['noise'])}, basis {cleaned(report['basis'])}"),
         ("Failed fits", count(report["failed_fits"])),
+        *([("Columns", names(report["columns"]))] if report.get("columns") else []),
     ]
-    if report.get("columns"):
-        origin.append(("Columns", names(report["columns"])))
     about = markup(
         "{} on a secret sub-sample of {} rows: {} noisy numbers.",
         name(report["algorithm"]), count(report["pool_rows"]), count(report["released_numbers"]),
@@ -192,14 +177,14 @@ def pac_page(held: Document, source: Source) -> Page:
 
 
 def _told(report: Document) -> Block:
-    told, found = report["mi_nats"], share_up(report["posterior_of_membership"])
+    told, found = show_up(report["mi_nats"]), share_up(report["posterior_of_membership"])
     sentence = (
-        f"This release tells at most {show_up(told)} nats: whoever guesses blindly whether a row was used is right "
-        f"with probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with "
-        f"{found} at most."
+        f"This release tells at most {told} nats: whoever guesses blindly whether a row was used is right with "
+        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
+        "most."
     )
     facts = (
-        (show_up(told), "nats of mutual information at most", "nats"),
+        (told, "nats of mutual information at most", "nats"),
         (found, "success at telling whether a row was used, at most", "membership"),
         (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
     )
@@ -208,22 +193,21 @@ def _told(report: Document) -> Block:
 
 def _success(report: Document) -> Block:
     """Return what an adversary tries, and its success before and at most after."""
-    blind = report["largest_record_prior"]
+    blind, world = report["largest_record_prior"], "of_naming_the_world"
     attacks = [("was this row used?", blind, report["posterior_of_membership"])]
-    if report.get("posterior_of_naming_the_world") is not None:
-        world = "of_naming_the_world"
+    if report.get(f"posterior_{world}") is not None:
         attacks.append(("which sub-sample was it?", report[f"prior_{world}"], report[f"posterior_{world}"]))
     attacks.append(("a sure find, 0.1 % false alarms", 0.001, report["tpr_at_fpr_0.001"]))
     caption = "Success on average over sub-samples and noise; no attack of any kind does better."
     if report.get("worst_record_upper_limit") is not None:
         attacks.append(("the most exposed row", blind, report["worst_record_upper_limit"]))
         caption += f" Of single rows: {share_down(report['worst_record_confidence'])} confidence."
-    drawn = []
-    rows = [[asked, share_up(blindly), share_up(most)] for asked, blindly, most in attacks]
-    for (asked, *shares), (_, before, most) in zip(attacks, rows, strict=True):
-        words = (f"before: {before}", f"after: {most}")
-        label = f"{asked}: {before} before, at most {most} after"
-        drawn += [blocks.paragraph(asked, "what"), blocks.bars(label, list(zip(words, shares, strict=True)))]
+    drawn, rows = [], []
+    for asked, blindly, most in attacks:
+        rows.append([asked, before := share_up(blindly), seen := share_up(most)])
+        bars = ((f"before: {before}", blindly), (f"after: {seen}", most))
+        label = f"{asked}: {before} before, at most {seen} after"
+        drawn += [blocks.paragraph(asked, "what"), blocks.bars(label, bars)]
     listed = blocks.unfolded("success before and at most after", ("question", "blindly", "at most after"), rows)
     return blocks.section("ranking", "What an adversary can do", *drawn, listed, caption)
 
@@ -237,12 +221,9 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
         for i, (key, value) in enumerate(list(values.items())[:MOST_ROWS])
     ]
     told = [f"{len(values)} numbers, noise in {count(report['noised_directions'])} directions."]
-    if len(values) > MOST_NUMBERS:
-        told.append(f"The first {MOST_NUMBERS} are drawn.")
-    if len(values) > MOST_ROWS:
-        told.append(f"The table holds the first {MOST_ROWS}; the result holds all.")
-    if report.get("unit_scale"):
-        told.append("On the unit scale of the declared ranges.")
+    told += [f"The first {MOST_NUMBERS} are drawn."] if len(values) > MOST_NUMBERS else []
+    told += [f"The table holds the first {MOST_ROWS}; the result holds all."] if len(values) > MOST_ROWS else []
+    told += ["On the unit scale of the declared ranges."] if report.get("unit_scale") else []
     return blocks.section(
         "shape", "What was released, and its noise", blocks.ranking(what, bars) if bars else None,
         blocks.unfolded("released numbers and their noise", heads, rows), " ".join(told),
@@ -275,15 +256,16 @@ def _audit(audit: Document) -> Block:
     upper, blind, tpr, many = audit["upper"], audit["prior"], audit["tpr"], len(audit["upper"])
     order = sorted(range(many), key=lambda row: -upper[row])
     drawn = sorted({round(i * (many - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)})
-    places = [(100 * (i + 1) / many, order[i]) for i in drawn]
+    lines = [
+        Line(word, [(100 * (i + 1) / many, of[order[i]]) for i in drawn])
+        for word, of in (("upper limit", upper), ("blindly", blind))
+    ]
     low, high = min(*blind, *upper), max(*blind, *upper)
     room = max(0.01, 0.15 * (high - low))
     chart = Chart(
         "How often the best attack is right about a row, at most, the most exposed rows first.",
         Axis("per cent of the rows, most exposed first", 0.0, 100.0),
-        Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True),
-        [Line(word, [(x, of[row]) for x, row in places]) for word, of in (("upper limit", upper), ("blindly", blind))],
-        height=280,
+        Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True), lines, height=280,
     )  # fmt: skip
     rows = [
         [str(row), share_up(upper[row]), share_up(blind[row]), share_up(tpr[row]) if len(tpr) == many else "–"]
@@ -300,10 +282,10 @@ def _audit(audit: Document) -> Block:
     return blocks.section("audit", "How exposed each row is", chart, listed, told)
 
 
-def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
-    if held.get("audit"):
+def _pac_limits(result: Document, report: Document, noise: Document) -> Block:
+    if result.get("audit"):
         exposed = "The exposure of single rows is computed from the whole pool and is not private:"
-        return blocks.limits("make the page without --audit where it goes with the release.", report["limits"],
+        return blocks.limits("leave the audit out of a page that goes with the release.", report["limits"],
                              private=exposed)  # fmt: skip
     raw = "This page holds what was released"
     if noise:  # all of it a function of the plan
@@ -316,24 +298,23 @@ def _pac_limits(held: Document, report: Document, noise: Document) -> Block:
 # ---- exposure
 
 
-def exposure_page(held: Document, source: Source) -> Page:
+def exposure_page(result: Document, source: Source) -> Page:
     """Return the page of a window of epsilons: which are worth trying, how exposed the rows are, any use or not."""
-    stops = sorted(held.get("trade") or [], key=lambda one: one["epsilon"])
+    stops = sorted(result.get("trade") or [], key=lambda one: one["epsilon"])
     sections = [
-        _window(held, stops), _trade(held, stops) if stops else None, _rows(held), _useful(held, stops),
-        _exposure_limits(held),
+        _window(result, stops), _trade(result, stops) if stops else None, _rows(result), _useful(result, stops),
+        _exposure_limits(result),
     ]  # fmt: skip
-    wishes = held["wishes"]
     origin = [
-        ("Columns", names(held["columns"])),
-        ("Rows", count(held["rows"])),
-        ("Rule", name(held["rule"])),
-        ("Counts as safe", f"advantage {show_up(wishes['adv_safe'])}"),
-        ("Counts as exposed", f"advantage {show_down(wishes['adv_exposed'])}"),
-        ("Candidate", at(held["epsilon"], 4)),
+        ("Columns", names(result["columns"])),
+        ("Rows", count(result["rows"])),
+        ("Rule", name(result["rule"])),
+        ("Counts as safe", f"advantage {show_up(result['wishes']['adv_safe'])}"),
+        ("Counts as exposed", f"advantage {show_down(result['wishes']['adv_exposed'])}"),
+        ("Candidate", at(result["epsilon"], 4)),
     ]
     about = (
-        f"{count(held['rows'])} training rows, {len(held['columns']):,} columns; logistic regression, output "
+        f"{count(result['rows'])} training rows, {len(result['columns']):,} columns; logistic regression, output "
         "perturbation, pure ε per row."
     )
     return page(
@@ -342,56 +323,56 @@ def exposure_page(held: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _window(held: Document, stops: Sequence[Document]) -> Block:
-    advised = None if held.get("window") is None else (float(held["window"][0]), float(held["window"][1]))
+def _window(result: Document, stops: Sequence[Document]) -> Block:
+    advised, epsilon = result.get("window"), result["epsilon"]
     ends = "none" if advised is None else f"{show_up(advised[0], 3)} – {show_down(advised[1], 3)}"
-    facts, epsilon = [(ends, "ε worth trying, per row", "window")], held["epsilon"]
-    for one in stops:
-        if one["epsilon"] == epsilon:
-            worst = f"advantage against the most exposed row at {at(epsilon, 4)}"
-            facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
-            if one.get("accuracy") is not None:
-                facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))
-    base, majority = held.get("base_accuracy"), held.get("majority")
-    good = advised is not None and held["rule"] == "advantage" and not useless(base, majority)
-    return blocks.decision(held["verdict"], facts, good)
+    facts = [(ends, "ε worth trying, per row", "window")]
+    for one in (one for one in stops if one["epsilon"] == epsilon):
+        worst = f"advantage against the most exposed row at {at(epsilon, 4)}"
+        facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
+        if one.get("accuracy") is not None:
+            facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))
+    base, start = result.get("base_accuracy"), result.get("eps_util")
+    good = advised is not None and result["rule"] == "advantage" and not useless(base, result.get("majority"))
+    kept = base is None or (start is not None and advised is not None and start <= advised[1])
+    return blocks.decision(result["verdict"], facts, good and kept)
 
 
-def _trade(held: Document, stops: Sequence[Document]) -> Block:
+def _trade(result: Document, stops: Sequence[Document]) -> Block:
     epsilons, useful = [one["epsilon"] for one in stops], "accuracy" in stops[0]
-    first = epsilons.index(held["epsilon"]) if held["epsilon"] in epsilons else 0
-    keys = ["advantage_worst", "advantage_95", "advantage_median"] + ["accuracy"] * useful
-    titles = ["worst row", "95 % of the rows", "median row", "accuracy"]
-    spans, rules, advised = [], [(held["wishes"]["adv_safe"], "counts as safe")], held.get("window")
+    first = epsilons.index(result["epsilon"]) if result["epsilon"] in epsilons else 0
+    told = {"worst row": "advantage_worst", "95 % of the rows": "advantage_95", "median row": "advantage_median"}
+    lines = {**told, "accuracy": "accuracy"} if useful else told
+    spans, rules, advised = [], [(result["wishes"]["adv_safe"], "counts as safe")], result.get("window")
     if advised is not None and advised[1] > epsilons[0]:
-        word = "worth trying" if held["rule"] == "advantage" else "published plateau"
+        word = "worth trying" if result["rule"] == "advantage" else "published plateau"
         spans.append((max(advised[0], epsilons[0]), advised[1], word))
     if useful:
-        rules.insert(0, (held["majority"], "accuracy of the commoner label"))
+        rules.insert(0, (result["majority"], "accuracy of the commoner label"))
     chart = Chart(
         "Advantage of the best attack on the training rows, and mean accuracy of the model, by ε per row.",
         Axis("ε per row", epsilons[0], epsilons[-1], log=True), Axis("advantage, accuracy", 0.0, 1.0),
-        [Line(title, [(one["epsilon"], one[key]) for one in stops]) for key, title in zip(keys, titles, strict=False)],
+        [Line(title, [(one["epsilon"], one[key]) for one in stops]) for title, key in lines.items()],
         spans=spans, rules=rules, cursor=epsilons[first], moved="trade-cursor", height=340,
     )  # fmt: skip
-    heads = ["ε per row", *titles[:3], "rows above what counts as safe", *titles[3 : 3 + useful]]
+    heads = ["ε per row", *told, "rows above what counts as safe", *(["accuracy"] if useful else [])]
     rows = [
         [
-            show_up(one["epsilon"], 4), *(show_up(one[key], 3) for key in keys[:3]), share_up(one["rows_above_safe"]),
-            *([share_down(one["accuracy"])] if useful else []),
+            show_up(one["epsilon"], 4), *(show_up(one[key], 3) for key in told.values()),
+            share_up(one["rows_above_safe"]), *([share_down(one["accuracy"])] if useful else []),
         ]
         for one in stops
     ]  # fmt: skip
     return blocks.stops(
         "What every ε costs, and buys", "ε per row", epsilons, first,
-        [_costs(one, held, useful=useful) for one in stops], chart,
+        [_costs(one, result["majority"] if useful else None) for one in stops], chart,
         blocks.unfolded("what every ε costs", heads, rows),
         "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
         "1 certainty. It is right with probability (1 + advantage) / 2.", digits=4,
     )  # fmt: skip
 
 
-def _costs(one: Document, held: Document, *, useful: bool) -> str:
+def _costs(one: Document, majority: float | None) -> str:
     """Say what one epsilon means."""
     worst = one["advantage_worst"]
     said = (
@@ -400,15 +381,14 @@ def _costs(one: Document, held: Document, *, useful: bool) -> str:
         f"{show_up(one['advantage_median'], 3)}. {share_up(one['rows_above_safe'])} of the rows lie above what counts "
         "as safe."
     )
-    if useful:
-        idle = one["accuracy"] <= held["majority"]
-        said += f" The mean accuracy is {share_down(one['accuracy'])}"
-        said += ", no better than always answering the commoner label." if idle else "."
-    return said
+    if majority is None:
+        return said
+    idle = ", no better than always answering the commoner label" if one["accuracy"] <= majority else ""
+    return f"{said} The mean accuracy is {share_down(one['accuracy'])}{idle}."
 
 
-def _rows(held: Document) -> Block:
-    profile, epsilon = held["profile"], held["epsilon"]
+def _rows(result: Document) -> Block:
+    profile, epsilon = result["profile"], result["epsilon"]
     ranks, own, advantage = profile["share_of_rows"], profile["epsilon_of_row"], profile["advantage"]
     chart = Chart(
         "Each training row's own ε, the most exposed first.",
@@ -423,7 +403,7 @@ def _rows(held: Document) -> Block:
         rows.append([words, show_up(own[i], 3), show_up(advantage[i], 3)])
     listed = [
         [count(one["row"]), show_up(one["epsilon"], 3), show_up(one["advantage"], 3)]
-        for one in held["most_exposed"][:MOST_LISTED]
+        for one in result["most_exposed"][:MOST_LISTED]
     ]
     heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
     return blocks.section(
@@ -434,11 +414,11 @@ def _rows(held: Document) -> Block:
     )  # fmt: skip
 
 
-def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
+def _useful(result: Document, stops: Sequence[Document]) -> Block | None:
     kept = [(one["epsilon"], one["kept_lower"]) for one in stops if one.get("kept_lower") is not None]
     if not kept:
         return None
-    start = math.inf if held.get("eps_util") is None else held["eps_util"]
+    start = math.inf if result.get("eps_util") is None else result["eps_util"]
     chart = Chart(
         "Share of all models that keep their accuracy, at least, by ε per row.",
         Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
@@ -446,8 +426,8 @@ def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
         posts=[(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else [],
     )  # fmt: skip
     told = (
-        f"Accuracy without noise {share_down(held['base_accuracy'])}, of always answering the commoner label "
-        f"{share_up(held['majority'])}, on the training rows that were looked at. The noise decides whether a model "
+        f"Accuracy without noise {share_down(result['base_accuracy'])}, of always answering the commoner label "
+        f"{share_up(result['majority'])}, on the training rows that were looked at. The noise decides whether a model "
         "keeps it: shown is a lower bound on the probability."
     )
     rows = [[show_up(e, 4), share_down(share)] for e, share in kept]
@@ -455,7 +435,7 @@ def _useful(held: Document, stops: Sequence[Document]) -> Block | None:
     return blocks.section("useful", "Whether the model is any use", chart, numbers, told)
 
 
-def _exposure_limits(held: Document) -> Block:
+def _exposure_limits(result: Document) -> Block:
     said = [
         "The ε is promised to every row by one training; a second one costs as much again.",
         "An ε that is chosen by looking at this page is a function of the data: choose it on stand-in data where that "
@@ -463,7 +443,7 @@ def _exposure_limits(held: Document) -> Block:
         "A row's own ε is that of its presence among just these other rows; among others it may be larger, up to the "
         "promise.",
     ]
-    if held["rule"] == "plateau":
+    if result["rule"] == "plateau":
         said.append("The published rule says where a ratio is flat; it is no protection.")
     told = "the curves, the verdict and the rows listed tell about single rows. Do not publish it beside the model."
     return blocks.limits(told, said, private=text.NOT_PRIVATE.format("This page is computed from raw data"))

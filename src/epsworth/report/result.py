@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from epsworth.utility.recommendation import recommend
 from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
-Wanted = dict[str, Any]  # of curves, by the names of `recommend`'s parameters
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
 DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  # what a file of this kind holds
     "epsworth noise --json": ({"objective", "rows", "floor", "left_out", "advice"}, noise_page),
@@ -40,6 +38,7 @@ DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  #
     "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
     "epsworth tailor --json": ({"tailored"}, tailored_page),
 }
+RESULTS = ("epsworth utility --json", "epsworth run -o", "epsworth recommend --json", *DOCUMENTS)
 
 
 def report(
@@ -162,11 +161,8 @@ def report_document(document: Mapping[str, Any], *, command: str | None = None, 
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
     source = _source(content, command, heading)
-    for needed, page in DOCUMENTS.values():
-        if needed <= document.keys():
-            with _damaged():
-                return page(json.loads(content), source)
-    raise ValueError(f"holds no result that has a page; write one with {' or '.join(DOCUMENTS)}")
+    with _damaged():
+        return _of_document(json.loads(content), {}, source, DOCUMENTS)
 
 
 def report_file(
@@ -218,30 +214,26 @@ def report_file(
             return policy_page(Policy.from_toml(text), _source(content, None, heading), text)
     with reading(path, "result file", most=RESULT_BYTES) as content:
         document, source = read_json(content), _source(content, None, heading)
-        for fits, page in RESULTS.values():
-            if isinstance(document, Mapping) and fits(document):
-                with _damaged():
-                    return page(document, asked, source)
-        raise ValueError(f"holds no result that has a page; write one with {' or '.join(RESULTS)}")
+        with _damaged():
+            return _of_file(document if isinstance(document, Mapping) else {}, asked, source)
 
 
-# ---- kinds of files
+# ---- kinds of results
 
 
-def _is_recommendation(document: Document) -> bool:
-    return isinstance(document.get("recommendation"), dict) and isinstance(document.get("curves"), dict)
-
-
-def _curves_page(document: Document, asked: Wanted, source: Source) -> Page:
-    """Return the page of curves; those of a recommendation are asked again what they were asked."""
-    made = document["recommendation"] if _is_recommendation(document) else None
-    curves = document if made is None else document["curves"]
+def _of_file(document: Document, asked: dict[str, Any], source: Source) -> Page:
+    """Return the page of what --json or -o wrote; a recommendation is asked again what it was asked."""
+    if is_study_result(document):
+        return _of_study(StudyResult.from_dict(document), asked, source, document)
+    curves: Document = document
+    said: Any = document.get("recommendation")
+    if isinstance(said, dict) and isinstance(document.get("curves"), dict):
+        curves = document["curves"]
+    elif document.get("format") != FORMAT:
+        return _of_document(document, asked, source, RESULTS)
     found, around = Curves.from_dict(curves), document.get("surroundings")
-    if made is not None:
-        try:
-            said = {name: made[name] for name in WANTED}
-        except KeyError as error:
-            raise ValueError(f"recommendation: damaged or incomplete ({in_words(error)})") from None
+    if curves is not document:
+        said = {name: said[name] for name in WANTED}
         if said["at_most_sure"] is not None:
             said["max_epsilon"] = None  # follows from it
         asked = _over(said, asked)
@@ -249,52 +241,33 @@ def _curves_page(document: Document, asked: Wanted, source: Source) -> Page:
     return _of_curves(found, asked, source, curves.get("population"), surroundings)
 
 
-def _study_page(document: Document, asked: Wanted, source: Source) -> Page:
-    return _of_study(StudyResult.from_dict(document), asked, source, document)
+def _of_document(document: Document, asked: dict[str, Any], source: Source, commands: Iterable[str]) -> Page:
+    for needed, page in DOCUMENTS.values():
+        if needed <= document.keys():
+            _nothing_asked(asked)
+            return page(document, source)
+    raise ValueError(f"holds no result that has a page; write one with {' or '.join(commands)}")
 
 
-def _of_study(result: StudyResult, asked: Wanted, source: Source, document: Document) -> Page:
+def _of_study(result: StudyResult, asked: dict[str, Any], source: Source, document: Document) -> Page:
     source, wanted = replace(source, origins=result.origins()), _over(result.study.wanted, asked)
     return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.surroundings)
 
 
-def _holds(needed: set[str], document: Document) -> bool:
-    return needed <= document.keys()
-
-
-def _unasked(page: Callable[[Document, Source], Page], document: Document, asked: Wanted, source: Source) -> Page:
-    _nothing_asked(asked)
-    return page(document, source)
-
-
-RESULTS: dict[str, tuple[Callable[[Document], bool], Callable[[Document, Wanted, Source], Page]]] = {
-    "epsworth utility --json": (lambda document: document.get("format") == FORMAT, _curves_page),
-    "epsworth run -o": (is_study_result, _study_page),
-    "epsworth recommend --json": (_is_recommendation, _curves_page),
-    **{name: (partial(_holds, needed), partial(_unasked, page)) for name, (needed, page) in DOCUMENTS.items()},
-}
-
-
-# ---- what they share
-
-
 def _of_curves(
-    curves: Curves, asked: Wanted, source: Source, population: Any = None, surroundings: Surroundings | None = None
+    curves: Curves, asked: dict[str, Any], source: Source, population: Any, around: Surroundings | None
 ) -> Page:
     defaults = {"at_least": 0.9, "on": "average" if len(curves.labels) > 1 else "worst", "of": "stability"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
         found = recommend(curves, **_over(defaults, asked))
     people = None  # where the file holds none they are computed
-    if isinstance(population, Mapping):
-        try:
-            people = {of: read_as(Population, population[of]) for of in held(curves)}
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"population: damaged or incomplete ({in_words(error)})") from None
-    return curves_page(Shown.of(curves, found, people), source, surroundings)
+    if population is not None:
+        people = {of: read_as(Population, population[of]) for of in held(curves)}
+    return curves_page(Shown.of(curves, found, people), source, around)
 
 
-def _over(said: Wanted, asked: Wanted) -> Wanted:
+def _over(said: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """Return what is asked, and what a file says where that is silent."""
     given = {name: value for name, value in asked.items() if value is not None}
     if given.keys() & set(LIMITS):
@@ -314,7 +287,7 @@ def _written(document: Document) -> bytes:
     return (json.dumps(dict(document), allow_nan=False) + "\n").encode()  # as `save` writes it
 
 
-def _nothing_asked(asked: Wanted) -> None:
+def _nothing_asked(asked: dict[str, Any]) -> None:
     if any(value is not None for value in asked.values()):
         raise ValueError(f"nothing is asked of this result: leave out {', '.join(WANTED)}")
 

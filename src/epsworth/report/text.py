@@ -19,7 +19,7 @@ import numpy as np
 from epsworth.arrays import Floats
 from epsworth.mechanisms.family import titled
 from epsworth.results import how_sure
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import show_up
 from epsworth.utility.choice import MAX_EPSILON
 
 SPACE = "\u00a0"  # between a number and its unit
@@ -46,11 +46,6 @@ def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
     return cast("list[Any]", found)
 
 
-def unit(value: float, digits: int, *, upwards: bool) -> int:
-    """Return one number as `units` does."""
-    return int(units(np.array([value]), digits, upwards=upwards)[0])
-
-
 def percent(whole: int, digits: int) -> str:
     r"""Print a share that is a whole number of 10^-digits, in per cent.
 
@@ -62,6 +57,12 @@ def percent(whole: int, digits: int) -> str:
     text = str(whole).rjust(digits - 1, "0")
     cut = len(text) - (digits - 2)
     return f"{text[:cut]}.{text[cut:]}{SPACE}%"
+
+
+def percent_of(value: float, digits: int = 3, *, upwards: bool = False) -> str:
+    """Print one share in per cent, rounded as `units` does."""
+    (whole,) = units(np.array([value]), digits, upwards=upwards)
+    return percent(whole, digits)
 
 
 def percent_range(low: int, high: int, digits: int) -> str:
@@ -152,9 +153,12 @@ def observed(total: float, delta: float, prior: float) -> float:
     return min(1.0, found * MARGIN)
 
 
-def protects(total: float, delta: float = 0.0) -> bool:
-    """Tell whether a promise per record protects enough to be called good: what a recommendation accepts by default."""
-    return observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5)
+def weak(total: float, delta: float = 0.0) -> str:
+    """Say so where a promise per record protects less than what a recommendation accepts by default; else nothing."""
+    if observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5):
+        return ""
+    accepted = f"ε{SPACE}={SPACE}{show_up(MAX_EPSILON)} per record"
+    return f"That protects less than {accepted}, beyond which nothing is recommended unless it is asked for."
 
 
 # ---- names
@@ -273,6 +277,7 @@ NATS = {
 SUBJECTS = {"stability": "the label stays the same", "accuracy": "the label is the true one"}
 CERTAINTY = f"an attacker's certainty at most, from 50{SPACE}%"
 ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as much."
+MORE = "With probability δ a release may show more than its ε says."
 COPY = "Whoever holds the policy holds a copy of the classifier, or most of it"
 CELL = "A certificate speaks of the average over a cell, not of a point in it."
 SERVER = "The server sees every report: the ε limits what it says of the record, whoever reads it."
@@ -303,7 +308,7 @@ TERMS = {  # by term: how a page uses it, and what it means
         "How probable a suspicion about a person can become for somebody who sees the release. From 50 % means that "
         "the suspicion and its opposite were equally likely before.",
     ),
-    "accuracy": (r"accuracy|true one|labels right", "The share of records that get their true label."),
+    "accuracy": (r"accuracy|label is the true one|labels right", "The share of records that get their true label."),
     "average": (r"average", "The mean over all records of the table: some records keep less."),
     "ceiling": (
         r"ceiling",
@@ -364,8 +369,3 @@ def terms_in(content: str) -> dict[str, str]:
     """Return what the words of a page's HTML mean."""
     text = html.unescape(re.sub(r"<[^>]*>", " ", content))
     return {term: meaning for term, (pattern, meaning) in TERMS.items() if re.search(pattern, text)}
-
-
-def less_than(limit: float) -> str:
-    """Say a limit of an epsilon within a sentence."""
-    return f"ε{SPACE}≤{SPACE}{show_down(limit)}"
