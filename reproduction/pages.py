@@ -68,15 +68,15 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     lines = [
         "# The five papers, reproduced", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
-        "Each figure, table, theorem and numbered statement, in our words, beside what we compute. In a checkout",
-        f"`python -m reproduction all -o FOLDER` computes all in {minutes:.0f} minutes on two cores and draws",
-        "every figure; `--list` tells where each stands in its paper.", "",
+        "Each figure, table, theorem and numbered statement, in our words, beside what we compute, by",
+        f"`python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
+        "`--list` tells where each stands in its paper.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
         if own:
             note = [NOTES[paper], ""] if paper in NOTES else []
-            lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *note, *_tables(own), *_gallery(own)]
+            lines += [f"## {paper}: {title}", "", *note, *_tables(own), *_gallery(own)]
     return "\n".join([*lines, *_data()]).rstrip() + "\n"
 
 
@@ -84,16 +84,13 @@ def _data() -> list[str]:
     lines = [
         "## Data",
         "",
-        "None is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER` builds",
-        "the inputs and checks their SHA-256 (listed by `--sources`). Name the folder by `--data` or `EPSWORTH_DATA`.",
+        "None is shipped. Download the files that `--sources` lists into one folder; `python -m reproduction.data",
+        "DOWNLOADED FOLDER` builds the inputs and checks their SHA-256. Name it by `--data` or `EPSWORTH_DATA`.",
         "",
-        "| data set | from | licence | files | inputs |",
-        "| --- | --- | --- | --- | --- |",
+        "| data set | from | licence |",
+        "| --- | --- | --- |",
     ]
-    for one in SETS:
-        cells = one.name, one.where, one.licence, ", ".join(one.files), ", ".join(one.builds)
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+    return [*lines, *(_row((one.name, one.where, one.licence)) for one in SETS)]
 
 
 def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
