@@ -77,7 +77,12 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         if own:
             note = [NOTES[paper], ""] if paper in NOTES else []
             lines += [f"## {paper}: {title}", "", *note, *_tables(own), *_gallery(own)]
-    return "\n".join([*lines, *_data()]).rstrip() + "\n"
+    return "\n".join([*lines, *_left_out(outcomes), *_data()]).rstrip() + "\n"
+
+
+def _left_out(outcomes: Mapping[str, Outcome]) -> list[str]:
+    rows = [(name, one.why) for name, one in outcomes.items() if one.verdict is Verdict.NOT_REPRODUCIBLE]
+    return ["## Not reproducible", "", *map(_row, (("item", "because"), ("---", "---"), *rows)), ""] if rows else []
 
 
 def _data() -> list[str]:
@@ -96,7 +101,7 @@ def _data() -> list[str]:
 def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
     """Return a table per verdict, what is wrong first; what two items share is told once."""
     lines = []
-    for verdict in (Verdict.FAILS, Verdict.CORRECTED, Verdict.HOLDS, Verdict.NOT_REPRODUCIBLE, Verdict.NOT_RUN):
+    for verdict in (*reversed(CHECKED), Verdict.NOT_RUN):
         own = {name: outcome for name, outcome in outcomes.items() if outcome.verdict is verdict}
         ours = ["ours"] * (verdict in CHECKED)
         head = ["item", "the paper", *ours, "remark" if verdict is Verdict.HOLDS else "because"]
