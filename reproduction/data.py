@@ -61,7 +61,7 @@ STROKE = DataSet(
     },
 )  # fmt: skip
 BANK = DataSet(
-    "Bank Customer Attrition Insights", "Kaggle, by Sagar Maru; save its CSV under the name below",
+    "Bank Customer Attrition Insights", "Kaggle, by Sagar Maru; save its CSV as bank_customer_attrition.csv",
     "not confirmed; do not redistribute", ("bank_customer_attrition.csv",),
     {
         "bank_attrition.csv.gz": "7028ddaa8323de632ed612baa05fb4e8b250d751b6083be850e6c0010fc86479",

@@ -34,12 +34,12 @@ NOTES = {  # what all items of a paper rest on
         "convolutional network, as the paper's is not described."
     ),
     "pac": (
-        "Utilities stand at MI 1/64, 1/4 and 4, under anisotropic / isotropic / least noise, then without noise. "
-        "Forests have fixed features and noised leaf labels; the paper draws columns and leaves labels bare. "
-        "CIFAR-10 is a copy of 8,000 compressed images, not 50,000, and a smaller pool needs more noise."
+        "Utilities stand at MI 1/64, 1/4 and 4, under anisotropic / isotropic noise, then without noise. "
+        "Our forests have fixed features and noised leaf labels. CIFAR-10 is a copy of 8,000 compressed images, not "
+        "50,000, and a smaller pool needs more noise."
     ),
     "privacy-boosting": (
-        "Our copy lacks the displayed formulas: they are rebuilt from the paper's proofs. These convolve the kernel's "
+        "Our copy lacks the displayed formulas: they are rebuilt from the proofs, which convolve the kernel's "
         "loss with the region as if they were independent; both are functions of the same output."
     ),
 }

@@ -29,7 +29,7 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(count <= 2 ** (d + 1) for d, count in most.items())),
         f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3: 2^(d + 1), as in the scale",
-        "on an infinite lattice no message can be sent; in floating point |x - x_j| < h may count a third cell",
+        "an infinite lattice cannot be sent; in floating point a third cell may count",
     )
 
 
@@ -228,7 +228,7 @@ ITEMS = (
     Item(
         "ldp-classification/theorem-1",
         "Theorem 1, slide 8",
-        "Laplace noise of scale 2^(d + 1) / alpha on the overlapping cells keeps alpha-LDP.",
+        "Laplace noise of scale 2^(d + 1) / alpha on overlapping cells keeps alpha.",
         theorem_1,
         quick=True,
     ),
@@ -249,7 +249,7 @@ ITEMS = (
     Item(
         "ldp-classification/lemma-2",
         "Lemma 2, slide 17",
-        "exp(-n alpha^2 delta^2 / 2^(2d + 6)) goes to 0, and E T / delta to twice the sign of eta - 1/2.",
+        "Slide 19's bound goes to 0, and E T / delta to twice the sign of eta - 1/2.",
         lemma_2,
         quick=True,
     ),

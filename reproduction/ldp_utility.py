@@ -169,7 +169,7 @@ ITEMS = (
     Item(
         "ldp-utility/theorem-1",
         "Theorem 1, section 4.2.1",
-        "ln(2/omega) / (2 tau^2) samples put the share within tau, except with probability omega.",
+        "ln(2/omega) / (2 tau^2) samples put the share within tau.",
         theorem_1,
         quick=True,
     ),
@@ -183,7 +183,7 @@ ITEMS = (
     Item(
         "ldp-utility/theorem-3",
         "Theorem 3, section 5.2.1",
-        "Sending the raw value with probability delta makes an (epsilon, delta)-PAC mechanism.",
+        "Sending the raw value with probability delta is (epsilon, delta)-PAC.",
         theorem_3,
         quick=True,
     ),

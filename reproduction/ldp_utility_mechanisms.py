@@ -187,7 +187,7 @@ def definition_13(setting: Setting) -> Outcome:
     return Outcome(
         judged(share(1) > 0.61, corrected=math.isclose(share(-1), ours, rel_tol=1e-9)),
         f"{ours:.4f} within .3 of .5 at epsilon 2; as printed {share(1):.4f}",
-        "the exponent lacks its minus; with it the loss is at most half of epsilon",
+        "the exponent lacks its minus; the loss is at most half of epsilon",
     )
 
 
@@ -223,7 +223,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-2",
         "Figure 2, section 3.1",
-        "Laplace noise keeps .5 in [.2, .8] with probability 1 - exp(-.3 epsilon).",
+        "Laplace keeps .5 in [.2, .8] with probability 1 - exp(-.3 epsilon).",
         figure_2,
         quick=True,
     ),
@@ -237,7 +237,7 @@ ITEMS = (
     Item(
         "ldp-utility/section-4.1.1",
         "Section 4.1.1",
-        "PM at epsilon 2 stays within .3 with probability .86, by a formula of two cases.",
+        "PM at epsilon 2 stays within .3 with probability .86, by two cases.",
         section_4_1_1,
         quick=True,
     ),

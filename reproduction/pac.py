@@ -235,7 +235,7 @@ ITEMS = (
     Item(
         "pac/equation-2",
         "Equation (2), section 3.1",
-        "A posterior of 58.815 % (95.181 %) at prior 50 % is that of epsilon .36 (2.98).",
+        "Posteriors of 58.815 % and 95.181 % are those of epsilon .36 and 2.98.",
         equation_2,
         quick=True,
     ),
@@ -270,7 +270,7 @@ ITEMS = (
     Item(
         "pac/fig-5",
         "Figure 5, section 6.6",
-        "One component explains most of Rice and Dry Bean, under half of CIFAR-10; twenty 70 %.",
+        "One component explains most of Rice and Dry Bean, under half of CIFAR-10.",
         figure_5,
         quick=True,
         needs=("rice.csv.gz", "dry_bean.csv.gz", CIFAR),

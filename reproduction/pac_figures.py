@@ -128,7 +128,7 @@ def _told(found: Sequence[Row]) -> str:
     rows = []
     for one in found:
         at = [one.budgets.index(budget) for budget in SHOWN]
-        values = " / ".join(" ".join(f"{one.values[rule][i]:.3f}" for i in at) for rule in WORDS)
+        values = " / ".join(" ".join(f"{one.values[rule][i]:.3f}" for i in at) for rule in RULES[:2])
         rows.append(f"{one.name} {values}, bare {one.bare:.3f}")
     return "; ".join(rows)
 
@@ -300,7 +300,7 @@ ITEMS = (
     Item(
         "pac/fig-2",
         "Figure 2, section 6.4",
-        "K-Means: anisotropic beats isotropic; Rice as without noise, Dry Bean nearly so from MI 1 on.",
+        "K-Means: anisotropic beats isotropic; Rice loses nothing, Dry Bean little from MI 1 on.",
         figure_2,
         quick=True,
         needs=TABLES,
@@ -308,7 +308,7 @@ ITEMS = (
     Item(
         "pac/fig-3",
         "Figure 3, section 6.5",
-        "SVM: Iris loses little only above MI 1, Rice from MI 1/4 on, Dry Bean stays below 50 % up to MI 2.",
+        "SVM: little lost above MI 1 (Iris), 1/4 (Rice); Dry Bean below 50 % up to 2.",
         figure_3,
         quick=True,
         needs=TABLES,
@@ -316,8 +316,7 @@ ITEMS = (
     Item(
         "pac/fig-4",
         "Figure 4, section 6.5",
-        "Regularised: Iris has 75 % without noise and loses less to it; Rice hardly loses, Dry Bean little from MI 1/8 "
-        "on.",
+        "Regularised: Iris starts at 75 %; Rice hardly loses, Dry Bean little from MI 1/8 on.",
         figure_4,
         quick=True,
         needs=TABLES,
@@ -325,7 +324,7 @@ ITEMS = (
     Item(
         "pac/fig-6",
         "Figure 6, section 6.6",
-        "PCA of one component: errors below 20 %, CIFAR-10 about 40 %, at all budgets.",
+        "One component: errors below 20 %, CIFAR-10 about 40 %, at all budgets.",
         figure_6,
         quick=True,
         needs=(*TABLES, CIFAR),
@@ -333,7 +332,7 @@ ITEMS = (
     Item(
         "pac/fig-7",
         "Figure 7, section 6.6",
-        "More components: Rice at most 5 %, Dry Bean as without noise from MI 1/8 on; anisotropic much better.",
+        "More components: Rice at most 5 %, Dry Bean loses nothing from MI 1/8 on.",
         figure_7,
         quick=True,
         needs=(*TABLES, CIFAR),
@@ -349,7 +348,7 @@ ITEMS = (
     Item(
         "pac/fig-8",
         "Figure 8, section 6.7",
-        "Trees: Iris over 90 % without noise, about 50 % up to MI 1/2; Rice 91 %, about 70 % at MI 1/4.",
+        "Trees: Iris 90 %, about 50 % up to MI 1/2; Rice 91 %, 70 % at MI 1/4.",
         figure_8,
         quick=True,
         needs=("rice.csv.gz",),
@@ -357,7 +356,7 @@ ITEMS = (
     Item(
         "pac/fig-9",
         "Figure 9, section 6.7",
-        "Regularised: Iris keeps 70 % from MI 1/8 on, isotropic at most 50 % below 1; Rice as without noise.",
+        "Regularised: Iris keeps 70 % from MI 1/8 on; Rice loses nothing.",
         figure_9,
         quick=True,
         needs=("rice.csv.gz",),

@@ -86,8 +86,7 @@ ITEMS = (
     Item(
         "pac/table-2",
         "Table 2, section 6.3",
-        "Private means lie .048 (Iris), .008 (Rice), .005 (Dry Bean) from the pool's at MI 1/64, DP ones .09, .007, "
-        ".004.",
+        "At MI 1/64 private means lie .048 (Iris), .008 (Rice), .005 (Dry Bean) off, DP ones .09, .007, .004.",
         table_2,
         quick=True,
         needs=TABLES,

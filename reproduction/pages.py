@@ -68,38 +68,40 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     lines = [
         "# The five papers, reproduced", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
-        "Each figure, table, theorem and numbered statement, in our words, beside what we compute. In a checkout",
-        f"`python -m reproduction all -o FOLDER` computes all in {minutes:.0f} minutes on two cores and draws",
-        "every figure; `--list` tells where each stands in its paper.", "",
+        "Each figure, table, theorem and numbered statement, in our words, beside what we compute, by",
+        f"`python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
+        "`--list` tells where each stands in its paper.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
         if own:
             note = [NOTES[paper], ""] if paper in NOTES else []
-            lines += [f"## {paper}: {title}", "", f"{counted(own)}.", "", *note, *_tables(own), *_gallery(own)]
-    return "\n".join([*lines, *_data()]).rstrip() + "\n"
+            lines += [f"## {paper}: {title}", "", *note, *_tables(own), *_gallery(own)]
+    return "\n".join([*lines, *_left_out(outcomes), *_data()]).rstrip() + "\n"
+
+
+def _left_out(outcomes: Mapping[str, Outcome]) -> list[str]:
+    rows = [(name, one.why) for name, one in outcomes.items() if one.verdict is Verdict.NOT_REPRODUCIBLE]
+    return ["## Not reproducible", "", *map(_row, (("item", "because"), ("---", "---"), *rows)), ""] if rows else []
 
 
 def _data() -> list[str]:
     lines = [
         "## Data",
         "",
-        "None is shipped. Download the files into one folder; `python -m reproduction.data DOWNLOADED FOLDER` builds",
-        "the inputs and checks their SHA-256 (listed by `--sources`). Name the folder by `--data` or `EPSWORTH_DATA`.",
+        "None is shipped. Download the files that `--sources` lists into one folder; `python -m reproduction.data",
+        "DOWNLOADED FOLDER` builds the inputs and checks their SHA-256. Name it by `--data` or `EPSWORTH_DATA`.",
         "",
-        "| data set | from | licence | files | inputs |",
-        "| --- | --- | --- | --- | --- |",
+        "| data set | from | licence |",
+        "| --- | --- | --- |",
     ]
-    for one in SETS:
-        cells = one.name, one.where, one.licence, ", ".join(one.files), ", ".join(one.builds)
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+    return [*lines, *(_row((one.name, one.where, one.licence)) for one in SETS)]
 
 
 def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
     """Return a table per verdict, what is wrong first; what two items share is told once."""
     lines = []
-    for verdict in (Verdict.FAILS, Verdict.CORRECTED, Verdict.HOLDS, Verdict.NOT_REPRODUCIBLE, Verdict.NOT_RUN):
+    for verdict in (*reversed(CHECKED), Verdict.NOT_RUN):
         own = {name: outcome for name, outcome in outcomes.items() if outcome.verdict is verdict}
         ours = ["ours"] * (verdict in CHECKED)
         head = ["item", "the paper", *ours, "remark" if verdict is Verdict.HOLDS else "because"]

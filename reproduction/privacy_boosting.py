@@ -16,7 +16,7 @@ from epsworth.noise.tuning import best_boosted, plain, plain_scale
 from reproduction.inversion import delta_of_several
 from reproduction.items import Item, Outcome, Setting, judged
 
-WHY = "dependent events are taken for independent (see above)"
+WHY = "independence is assumed (see above)"
 
 
 def _boosted(where: Region, failure: float, ratio: float, size: float = 1.0) -> Boosted:

@@ -67,10 +67,10 @@ def claim_1(setting: Setting) -> Outcome:
         exact.append(worst_divergence(users, symbols, local, epsilon))
         law = max(delta_of_pair(users, pair, local, epsilon, 1e-9) for pair in pairs_of("krr", symbols, local))
         ours.append(min(law, delta_of_any(users, local, epsilon, 1e-9)))
-    told = "; ".join(
-        f"{users} users, {symbols} symbols, epsilon {local:g} at {epsilon:g}: {form:.6f} stated, {truth:.6f} exact, "
-        f"{bound:.6f} ours"
-        for (users, symbols, local, epsilon), form, truth, bound in zip(CASES, merged, exact, ours, strict=True)
+    users, symbols, local, epsilon = CASES[0]
+    told = (
+        f"{users} users, {symbols} symbols, epsilon {local:g} at {epsilon:g}: {merged[0]:.6f} stated, "
+        f"{exact[0]:.6f} exact, {ours[0]:.6f} ours"
     )
     assert all(bound >= truth for bound, truth in zip(ours, exact, strict=True))
     short = max(100 * (1 - form / truth) for form, truth in zip(merged, exact, strict=True))
@@ -85,7 +85,7 @@ ITEMS = (
     Item(
         "variation-ratio/claim-1",
         "The routine amplificationUB for k-ary randomised response, public code",
-        "The merged variation-ratio form bounds the divergence of shuffled k-RR from above.",
+        "The merged form bounds the divergence of shuffled k-RR.",
         claim_1,
         quick=True,
     ),

@@ -21,18 +21,15 @@ SOURCES = sorted((ROOT / "src" / "epsworth").rglob("*.py"))
 PARTS = ("", "learner", "mechanisms", "policy", "pac", "report", "exposure", "noise")
 
 
-def test_every_public_name_exists_and_stands_in_the_reference():
-    """By itself, or behind its part, as in `noise.delta`; those of the learner in its own page, too."""
-    reference = "".join((ROOT / "docs" / f"{page}.md").read_text() for page in ("reference", "learner", "release"))
-    lacking, seen = [], 0
+def test_every_public_name_has_a_page_of_its_own():
+    """The site writes a page per name of these parts (``docs/conf.py``), out of its docstring."""
+    assert {*filter(None, PARTS)} <= {*ew._PARTS}
+    seen = 0
     for part in PARTS:
         module = importlib.import_module(f"epsworth.{part}".rstrip("."))
         for name in module.__all__:
             assert getattr(module, name).__doc__, name
-            if not re.search(rf"`({part}\.)?{name}\b", reference):
-                lacking.append(f"{part}.{name}")
             seen += 1
-    assert lacking == []
     assert seen > 150
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         _ = ew.nope
