@@ -11,6 +11,7 @@ ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
 OPTIMA = "tests/noise/test_optimum.py"
+RELATIVE = "tests/noise/test_relative.py"
 RELEASES = "tests/noise/test_release.py"
 EXPOSED = "tests/exposure/test_exposure_rounding.py"
 OTHER = "tests/exposure/test_other_mechanisms.py"
@@ -71,6 +72,24 @@ def confidences_to_nearest(original):
 )
 def floors_where_nothing_is_proven(original):
     return lambda cells, epsilon, *given, **options: 1.0001 * epsilon
+
+
+@mutant(
+    "epsworth.noise.relative._proved",
+    claim="no mechanism under a relative error has an ε below the stated floor",
+    test=f"{RELATIVE}::test_no_table_on_all_points_costs_less",
+)
+def floors_of_multipliers_that_prove_less(original):
+    return lambda *given: 1.01 * original(*given)
+
+
+@mutant(
+    "epsworth.noise.AnswerTable.pure_epsilon",
+    claim="a table of answers keeps ε, δ and its confidence in integers",
+    test=f"{RELATIVE}::test_whole_weights_keep_what_is_said",
+)
+def losses_a_shade_smaller(original):
+    return lambda self: original(self) * (1 - 1e-9)
 
 
 @mutant(

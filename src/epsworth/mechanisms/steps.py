@@ -1,4 +1,4 @@
-"""Noise with piecewise-constant density, and noise on an evenly spaced lattice; both about a true value."""
+"""Noise with piecewise-constant density or on an evenly spaced lattice about a true value, and tables of points."""
 
 from __future__ import annotations
 
@@ -91,3 +91,51 @@ class Lattice(DiscreteLaw):
         """Return the quantile, a lattice value."""
         index = np.searchsorted(np.cumsum(self.masses), as_floats(u), side="left")
         return as_floats(self.x + self._points()[np.minimum(index, len(self.masses) - 1)])
+
+
+@dataclass(frozen=True, eq=False)
+class Points(DiscreteLaw):
+    """One of some ``points``, ascending, for a true value x: ``cumulated[row]`` are the sums of their masses."""
+
+    x: Floats
+    row: Floats
+    points: tuple[float, ...]
+    cumulated: tuple[tuple[float, ...], ...]
+
+    @property
+    def step(self) -> float:
+        """The largest distance of neighbouring points; 1 where there is but one."""
+        return float(np.diff(self.points).max(initial=0.0)) or 1.0
+
+    def _sums(self) -> Floats:
+        return np.pad(np.array(self.cumulated), ((0, 0), (1, 0)))
+
+    def mass(self, lower: ArrayLike, upper: ArrayLike) -> Floats:
+        """Return the mass of the closed interval."""
+        lower, upper, row = np.broadcast_arrays(as_floats(lower), as_floats(upper), self.row.astype(np.intp))
+        sums = self._sums()
+        first, last = np.searchsorted(self.points, lower, "left"), np.searchsorted(self.points, upper, "right")
+        return np.clip(np.where(last > first, sums[row, last] - sums[row, first], 0.0), 0.0, 1.0)
+
+    def _moment(self, power: int) -> Floats:
+        away = np.asarray(self.points) - self.x[..., np.newaxis]
+        return as_floats((np.diff(self._sums())[self.row.astype(np.intp)] * away**power).sum(axis=-1))
+
+    def mean(self) -> Floats:
+        """Return E[Y]."""
+        return as_floats(self.x + self._moment(1))
+
+    def mean_square(self) -> Floats:
+        """Return E[(Y - x)^2]."""
+        return self._moment(2)
+
+    def var(self) -> Floats:
+        """Return the variance."""
+        return as_floats(self._moment(2) - self._moment(1) ** 2)
+
+    def from_uniform(self, u: ArrayLike) -> Floats:
+        """Return the quantile."""
+        u, row = np.broadcast_arrays(as_floats(u), self.row.astype(np.intp))
+        reached = np.asarray(self.cumulated)[row] >= u[..., np.newaxis]
+        index = np.where(reached.any(axis=-1), reached.argmax(axis=-1), len(self.points) - 1)
+        return np.asarray(self.points)[index]

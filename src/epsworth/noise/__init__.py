@@ -18,6 +18,7 @@
 ``release``      draws fit for release
 """
 
+from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.baseline import split_users
 from epsworth.noise.choice import Choice
 from epsworth.noise.item_regions import groups, windows
@@ -43,6 +44,7 @@ from epsworth.noise.ranking import Ranking, cheapest
 from epsworth.noise.release import LatticeRelease, release_of
 
 __all__ = [
+    "AnswerTable",
     "Channel",
     "Choice",
     "Grouped",

@@ -60,8 +60,11 @@ def cheapest_sound(rows: Sequence[Row]) -> Row | None:
     return min((row for row in rows if row.sound), key=lambda row: row.cost, default=None)
 
 
-def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str], objective: Objective = EPSILON) -> str:
-    """Say in a sentence which to take and why; ``floor`` is what no noise is cheaper than, 0 where none is known."""
+def advice(
+    rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str], objective: Objective = EPSILON,
+    kind: str = "noise whose density falls outwards",
+) -> str:  # fmt: skip
+    """Say in a sentence which to take and why; no noise of a kind is cheaper than ``floor``, 0 where none is known."""
     take, best = taken(rows), cheapest_sound(rows)
     if take is None or best is None:
         untried = {name: why.removeprefix(UNTRIED) for name, why in left_out.items() if why.startswith(UNTRIED)}
@@ -80,5 +83,5 @@ def advice(rows: Sequence[Ranked], floor: float, left_out: Mapping[str, str], ob
     if take is not best:
         words += f"; {best.name} costs {show_up(best.cost)}, but errs more ({best.rmse:.4g})"
     if floor > 0:
-        words += f"; no noise whose density falls outwards costs less than {show_down(floor)}"
+        words += f"; no {kind} costs less than {show_down(floor)}"
     return words + "."

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.mechanisms.law import Law
+from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.objective import ENDLESS, Objective
@@ -84,8 +85,10 @@ class Choice(Result):
         """Draw for analysis, one value per true answer; never fit for release (see `for_release`)."""
         return self.noise.sample(self.region.admitted(answer), rng)
 
-    def for_release(self) -> LatticeRelease:
+    def for_release(self) -> LatticeRelease | AnswerTable:
         """Return this noise with integer weights, drawn with the operating system's randomness."""
+        if isinstance(self.noise, AnswerTable):
+            return self.noise
         if not isinstance(self.noise, LatticeNoise):
             raise ValueError(
                 f"{self.name} has a continuous law, whose floating-point draws are not fit for release; take a "

@@ -26,8 +26,10 @@ from epsworth.noise.objective import ENDLESS, EPSILON, Objective
 from epsworth.noise.optimum import MOST_RELEASES, Optimum, optimal_noise
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
 from epsworth.noise.published import MOST_SEARCHED, published_choice
-from epsworth.noise.regions import Absolute, Fixed, Kind, Region
+from epsworth.noise.regions import Absolute, Fixed, Kind, Region, Relative
+from epsworth.noise.relative import Best, best_relative
 from epsworth.noise.release import MOST_POINTS, drawn_from, released_epsilon
+from epsworth.noise.shape import density
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import (
     SEARCH_POINTS,
@@ -39,6 +41,7 @@ from epsworth.noise.tuning import (
     plain,
 )
 from epsworth.results import Result
+from epsworth.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,11 +100,37 @@ class Question:
         except (ProgramError, TooLarge):
             return None
 
+    @cached_property
+    def table(self) -> Best | None:
+        """The best table under a relative error, and its floor; None where its program would be too large."""
+        try:
+            assert isinstance(self.region, Relative)
+            spent = self.delta if self.releases == 1 else 0.0
+            return best_relative(self.region, self.failure, self.sensitivity, spent)
+        except TooLarge:
+            return None
+
     def best(self) -> NoiseMechanism:
         """Return the best noise; `ProgramError` where there is none."""
+        if isinstance(self.region, Relative):
+            if self.objective != EPSILON or (self.releases > 1 and self.delta > 0):
+                raise TooLarge("under a relative error it is known for the epsilon of one release, or without a delta")
+            if self.table is None:
+                raise TooLarge("the linear program of so many answers is too large; give a coarser or shorter list")
+            return self.table.noise
         if self.optimum is None:
             raise ProgramError("the linear program is too large, or its solver gave up")
         return self.optimum.noise
+
+    @property
+    def floor(self) -> float:
+        """What no noise costs less than; 0 where nothing is known."""
+        if isinstance(self.region, Absolute):
+            return 0.0 if self.optimum is None else self.optimum.floor
+        known = isinstance(self.region, Relative) and self.objective == EPSILON
+        if not known or (self.releases > 1 and self.delta > 0) or self.table is None:
+            return 0.0
+        return float(down(self.releases * self.table.floor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +142,9 @@ class Ranking(Result, Sequence[Choice]):
     choices : tuple of Choice
         Ranked by their cost: epsilon, or the objective asked for.
     floor : float
-        Under an absolute error: no noise whose density, or masses on the lattice, fall on either side of zero costs
-        less (a dual bound); 0 where no floor is known, as for the epsilon of several releases with a delta.
+        A dual bound; 0 where none is known, as for the epsilon of several releases with a delta.  Under an absolute
+        error no noise whose density, or masses on the lattice, fall on either side of zero costs less; under a relative
+        one, no mechanism of any kind for the answers on the list.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
@@ -161,7 +191,8 @@ class Ranking(Result, Sequence[Choice]):
     @property
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
-        return advice(self.choices, self.floor, self.left_out, self.asked.objective)
+        of = "noise whose density falls outwards" if isinstance(self.asked.region, Absolute) else "mechanism"
+        return advice(self.choices, self.floor, self.left_out, self.asked.objective, of)
 
     def __str__(self) -> str:
         """Show a line per choice, and the advice."""
@@ -195,7 +226,7 @@ class Ranking(Result, Sequence[Choice]):
 
         def densities(ax: Axes | None) -> Axes:
             y = np.linspace(2 * low - high, 2 * high - low, 1201)
-            return draw_densities(y, {c.name: c.law(answer).pdf(y) for c in shown}, (low, high), ax, advised)
+            return draw_densities(y, {c.name: density(c.law(answer), y) for c in shown}, (low, high), ax, advised)
 
         def costs(ax: Axes | None) -> Axes:
             widths = self.asked.half * np.geomspace(0.25, 4, 7)
@@ -302,9 +333,7 @@ def cheapest(
             left_out[name] = _why_not(name, asked)
     if method == "published":
         found += _published(asked)
-    optimum = asked.optimum if isinstance(asked.region, Absolute) else None
-    floor = 0.0 if optimum is None else optimum.floor
-    return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), floor, left_out, asked)
+    return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), asked.floor, left_out, asked)
 
 
 def costs_by_width(asked: Question, name: str, halves: Floats) -> Floats:
@@ -360,7 +389,9 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     if isinstance(asked.region, Fixed):
         return _fixed_builders(asked, asked.region)
     region, failure, size = asked.region, asked.failure, asked.sensitivity
-    built: dict[str, Callable[[], NoiseMechanism]] = {"staircase": partial(best_staircase, asked.half, failure, size)}
+    built: dict[str, Callable[[], NoiseMechanism]] = {
+        "optimal": asked.best, "staircase": partial(best_staircase, asked.half, failure, size),
+    }  # fmt: skip
     for kernel in KERNELS:
         built[kernel] = partial(plain, kernel, region, failure, size)
         built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, asked.single_delta, asked.searched)
@@ -370,7 +401,6 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
         built[f"truncated_{kernel}"] = partial(best_truncated, kernel, region, size, asked.delta / asked.releases)
         built[f"discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=False)
         built[f"pb_discrete_{kernel}"] = partial(_discrete, kernel, asked, boosted=True)
-    built["optimal"] = asked.best
     return built
 
 

@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.arrays import Floats
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.steps import Lattice, Points
 from epsworth.noise.choice import Choice
 from epsworth.noise.lattice import LatticeNoise
 
 BINS = 81  # an odd number, so that the true answer lies within one; its edges are not those of the region
 REACH = 1.0  # half-widths of the region that are shown beyond it, on either side
+
+
+def density(law: Law, y: Floats) -> Floats:
+    """Return a law's density or, of points, their chance over their distance."""
+    if not isinstance(law, (Lattice, Points)):
+        return law.pdf(y)
+    return (law.cdf(y + law.step / 2) - law.cdf(y - law.step / 2)) / law.step
 
 
 def shape_of(choice: Choice) -> dict[str, Any]:
@@ -37,5 +47,5 @@ def shape_of(choice: Choice) -> dict[str, Any]:
         edges = answer + width * (np.arange(-count, count + 2) - 0.5)
     else:
         edges = np.linspace(first, last, BINS + 1)
-    chance = np.asarray(law.mass(edges[:-1], edges[1:]), dtype=np.float64)
+    chance = np.asarray(law.cell_masses(edges), dtype=np.float64)
     return {"answer": answer, "within": [low, high], "edges": edges.tolist(), "chance": chance.tolist()}
