@@ -170,8 +170,6 @@ REPORTS = {
     "ternary": "Signs of all cells",
     "krr": "Randomised response",
     "oue": "Optimised unary encoding",
-    "parity": "Hadamard bit of overlapping cells",
-    "slides": "Noisy overlapping cells",
     "cosine": "Cosine bit",
 }
 
