@@ -86,6 +86,8 @@ class AnswerTable(NoiseMechanism, Result):
                 raise ValueError("weights must add up to 2^64 in every row")
         if {len(weights) for weights in self.weights} != {len(self.outputs)}:
             raise ValueError("weights must hold one number per output in every row")
+        if not (np.diff(numbers(self.outputs, "outputs")) >= 0).all():
+            raise ValueError("outputs must ascend")
         last = [whole(row, "row", 0, len(self.weights) - 1) for row in self.row]
         if len(last) != len(self.answers) or tuple(self.region.answers.tolist()) != self.answers:
             raise ValueError("answers must ascend, and row must hold one number for each of them")

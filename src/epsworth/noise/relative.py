@@ -40,6 +40,7 @@ MOST_SLACK = 1e4  # coefficient of a program: beyond, a cell is nought anyway
 UNSPENT = 1e-3  # of what may fail: a smaller delta hardly helps
 SPARE = 1e-5  # of what may fail: spread evenly, so that no chance is nought
 BELOW, OVER, MOST_TRIES = 1e-5, 1e-6, 8  # where a floor is looked for: below an epsilon; logarithm of what fails
+BEYOND = 1e-12  # logarithm of what must be proved to fail: more than what may fail was rounded by
 NEAR, LEAST = 1e-6, 1e-6  # of epsilons that are searched: how well, and from where
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "time_limit": 20.0}
 INTERIOR, SIMPLEX = ("highs-ipm", PRECISE), ("highs-ds", PRECISE)
@@ -349,7 +350,7 @@ def _searched(groups: Groups, failing: float, sensitivity: float, delta: float) 
     near = last = _least_epsilon(groups, failing, _spent(delta, failing), start)
     tried, before = last * (1 - BELOW), proved(last) if last > LEAST else 0.0
     for _ in range(MOST_TRIES if last > LEAST else 0):
-        if (held := proved(tried)) > 0:
+        if (held := proved(tried)) > BEYOND:
             return near, float(down(tried))
         slope = (held - before) / (tried - last)
         if not slope < 0 or (after := tried + (OVER - held) / slope) <= 0:
