@@ -183,6 +183,8 @@ def test_reports_of_a_file_are_about_the_rows_of_ids(cli, tmp_path):
         report_file(config, Path("people.csv"), Path("r.jsonl"), "sick", **given | {"seed": "other"})
     assert Path("r.jsonl").read_bytes() == first
     batch = shuffle_files(config, [Path("r.jsonl")], Path("b.ldp"), at_least=2, registered=IDS, seed=SEED)
+    with pytest.raises(ValueError, match="shuffle it first"):
+        aggregate_files(config, [Path("r.jsonl")], shuffled=True)
     counts = config.kernel.row_counts(aggregate_files(config, [Path("b.ldp")], shuffled=True).tally)
     assert counts.tolist() == np.bincount(assigned_rows(config, IDS, SEED), minlength=len(counts)).tolist()
     assert batch.smallest_row == counts.min()

@@ -23,7 +23,7 @@ PUBLIC = {
     for part in PARTS
     for name in importlib.import_module(part).__all__
 }
-TABLES = {name for name, value in PUBLIC.items() if isinstance(value, dict)}
+TABLES = {name for name, value in PUBLIC.items() if isinstance(value, dict | tuple)}
 NAMES = sorted(PUBLIC.keys() - TABLES)
 TEXTS = {name: inspect.getdoc(inspect.unwrap(PUBLIC[name])) or "" for name in NAMES}
 

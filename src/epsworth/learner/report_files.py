@@ -191,7 +191,7 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
         refuse_files(config)
     found = Aggregator(config)
     try:
-        for reports in report_blocks(config, part):
+        for reports in report_blocks(config, part, shuffled=shuffled):
             found.add(reports, shuffled=shuffled)
     except ValueError as error:
         after = f", after {part.start // config.report_size + found.users:,} good ones"
@@ -199,10 +199,13 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     return found
 
 
-def report_blocks(config: Asked, part: Part) -> Iterator[bytes | list[bytes]]:
-    """Yield the reports of a part of a file as they lie there, in bounded memory."""
+def report_blocks(config: Asked, part: Part, *, shuffled: bool = False) -> Iterator[bytes | list[bytes]]:
+    """Yield the reports of a part of a file as they lie there, in bounded memory; shuffled ones have no ids."""
     with part.path.open("rb") as stream:
-        yield from _packed_of_lines(stream) if is_lines(part.path) else _packed(stream, part, config.report_size)
+        if is_lines(part.path):
+            yield from _packed_of_lines(stream, shuffled)
+        else:
+            yield from _packed(stream, part, config.report_size)
 
 
 def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
@@ -213,12 +216,16 @@ def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
         yield block
 
 
-def _packed_of_lines(stream: BinaryIO) -> Iterator[bytes | list[bytes]]:
+def _packed_of_lines(stream: BinaryIO, shuffled: bool) -> Iterator[bytes | list[bytes]]:
     while lines := stream.readlines(BATCH):
         try:
-            yield [base64.b64decode(json.loads(line)["report"], validate=True) for line in lines if line.strip()]
+            found = [json.loads(line) for line in lines if line.strip()]
+            packed = [base64.b64decode(line["report"], validate=True) for line in found]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError('a line is not {"report": "..."}; it was damaged: drop it') from None
+        if shuffled and any("id" in line for line in found):
+            raise ValueError("its lines have ids, so that no shuffler has checked and dropped them; shuffle it first")
+        yield packed
 
 
 def _lines(reports: bytes, size: int, ids: Sequence[str] | None) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Self
 
@@ -19,7 +21,8 @@ from epsworth.files import reading
 from epsworth.mechanisms.alias import Alias
 from epsworth.mechanisms.steps import Points
 from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
-from epsworth.noise.allowed import length, numbers, whole
+from epsworth.noise.allowed import in_decimals, length, numbers, whole
+from epsworth.noise.answers import LARGEST
 from epsworth.noise.lattice import LOSS
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Relative, region
@@ -53,7 +56,7 @@ class AnswerTable(NoiseMechanism, Result):
     >>> ranked = noise.cheapest(0.2, confidence=0.9, delta=0, region="relative", offset=2, answers=range(40))
     >>> best = ranked.named("optimal").for_release()
     >>> len(best.outputs) < 40, best.confidence >= 0.9, round(best.epsilon(0), 3)
-    (True, True, 0.555)
+    (True, True, 0.564)
     >>> best.draw([3, 17]).shape  # fit for release
     (2,)
     """
@@ -86,7 +89,7 @@ class AnswerTable(NoiseMechanism, Result):
                 raise ValueError("weights must add up to 2^64 in every row")
         if {len(weights) for weights in self.weights} != {len(self.outputs)}:
             raise ValueError("weights must hold one number per output in every row")
-        if not (np.diff(numbers(self.outputs, "outputs")) >= 0).all():
+        if not (np.diff(numbers(self.outputs, "outputs", at_most=LARGEST)) >= 0).all():
             raise ValueError("outputs must ascend")
         last = [whole(row, "row", 0, len(self.weights) - 1) for row in self.row]
         if len(last) != len(self.answers) or tuple(self.region.answers.tolist()) != self.answers:
@@ -115,9 +118,10 @@ class AnswerTable(NoiseMechanism, Result):
                 raise ValueError(f"must hold {', '.join(names)}, and nothing else")
             if any(type(weights) is not list for weights in found["weights"]):
                 raise ValueError("weights must be lists of whole numbers")
-            outputs = numbers(found["outputs"], "outputs").tolist()
-            held = {"answers": tuple(numbers(found["answers"], "answers").tolist()), "row": tuple(found["row"])}
-            return cls(**found | held | {"outputs": tuple(outputs), "weights": tuple(map(tuple, found["weights"]))})
+            if any(type(value) not in (int, float) for value in [*found["answers"], *found["outputs"]]):
+                raise ValueError("answers and outputs must be lists of numbers")
+            held = {name: tuple(found[name]) for name in ("answers", "row", "outputs")}
+            return cls(**found | held | {"weights": tuple(map(tuple, found["weights"]))})
 
     @cached_property
     def region(self) -> Relative:
@@ -157,7 +161,8 @@ class AnswerTable(NoiseMechanism, Result):
             ratio = np.exp(np.minimum(flat[start : start + chunk], 700.0))[:, np.newaxis, np.newaxis]
             gains = np.maximum(first * (1 + 4 * UNIT) - ratio * second * (1 - 16 * UNIT), 0.0).sum(axis=-1)
             worst[start : start + chunk] = gains.max(axis=-1, initial=0.0)
-        return np.minimum(up(worst, ulps=len(self.outputs) + 4), 1.0).reshape(np.shape(epsilon))
+        worst = np.where(worst > 0, np.minimum(up(worst, ulps=len(self.outputs) + 4), 1.0), 0.0)
+        return worst.reshape(np.shape(epsilon))
 
     @cached_property
     def pure_epsilon(self) -> float:
@@ -169,12 +174,13 @@ class AnswerTable(NoiseMechanism, Result):
 
     @cached_property
     def outside(self) -> float:
-        """Pr[outside the region] at the answer where it is largest."""
-        outputs, (low, high) = np.array(self.outputs), self.region.ends(self.region.answers)
-        worst = 0
-        for row, least, most in zip(self.row, low, high, strict=True):
-            beyond = np.flatnonzero((outputs < least) | (outputs > most)).tolist()
-            worst = max(worst, sum(self.weights[row][at] for at in beyond))
+        """Pr[outside the region] at the answer where it is largest, all numbers being the decimals they print as."""
+        low, high, unit = self.region.exact_ends(self.region.answers)
+        outputs = [in_decimals(output) * unit for output in self.outputs]
+        sums = [[0, *accumulate(weights)] for weights in self.weights]
+        held = (sums[row][bisect_right(outputs, most)] - sums[row][bisect_left(outputs, least)]
+                for row, least, most in zip(self.row, low, high, strict=True))  # fmt: skip
+        worst = WORD - min(held)
         return float_above(Fraction(worst, WORD))
 
     @property

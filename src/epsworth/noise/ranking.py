@@ -41,7 +41,6 @@ from epsworth.noise.tuning import (
     plain,
 )
 from epsworth.results import Result
-from epsworth.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,21 +100,19 @@ class Question:
             return None
 
     @cached_property
-    def table(self) -> Best | None:
-        """The best table under a relative error, and its floor; None where its program would be too large."""
-        try:
-            assert isinstance(self.region, Relative)
-            spent = self.delta if self.releases == 1 else 0.0
-            return best_relative(self.region, self.failure, self.sensitivity, spent)
-        except TooLarge:
-            return None
+    def table(self) -> Best:
+        """The best table under a relative error, and its floor."""
+        assert isinstance(self.region, Relative)
+        return best_relative(self.region, self.failure, self.sensitivity, self.delta if self.releases == 1 else 0.0)
 
     def best(self) -> NoiseMechanism:
         """Return the best noise; `ProgramError` where there is none."""
         if isinstance(self.region, Relative):
             if self.objective != EPSILON or (self.releases > 1 and self.delta > 0):
-                raise TooLarge("under a relative error it is known for the epsilon of one release, or without a delta")
-            if self.table is None:
+                raise TooLarge(
+                    "under a relative error it is known for epsilon alone: of one release, or without a delta"
+                )
+            if self.table.noise is None:
                 raise TooLarge("the linear program of so many answers is too large; give a coarser or shorter list")
             return self.table.noise
         if self.optimum is None:
@@ -127,10 +124,8 @@ class Question:
         """What no noise costs less than; 0 where nothing is known."""
         if isinstance(self.region, Absolute):
             return 0.0 if self.optimum is None else self.optimum.floor
-        known = isinstance(self.region, Relative) and self.objective == EPSILON
-        if not known or (self.releases > 1 and self.delta > 0) or self.table is None:
-            return 0.0
-        return float(down(self.releases * self.table.floor))
+        known = isinstance(self.region, Relative) and self.objective == EPSILON and self.releases == 1
+        return self.table.floor if known else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +139,7 @@ class Ranking(Result, Sequence[Choice]):
     floor : float
         A dual bound; 0 where none is known, as for the epsilon of several releases with a delta.  Under an absolute
         error no noise whose density, or masses on the lattice, fall on either side of zero costs less; under a relative
-        one, no mechanism of any kind for the answers on the list.
+        one, no mechanism of any kind costs less in one release of the answers on the list.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
@@ -333,7 +328,11 @@ def cheapest(
             left_out[name] = _why_not(name, asked)
     if method == "published":
         found += _published(asked)
-    return Ranking(tuple(sorted(found, key=lambda choice: choice.cost)), asked.floor, left_out, asked)
+    found = sorted(found, key=lambda choice: choice.cost)
+    if isinstance(asked.region, Relative) and found and found[0].name != "optimal" in {choice.name for choice in found}:
+        left_out["optimal"] = f"{found[0].name}, which does not round to the list, costs less; give a finer list"
+        found = [choice for choice in found if choice.name != "optimal"]
+    return Ranking(tuple(found), asked.floor, left_out, asked)
 
 
 def costs_by_width(asked: Question, name: str, halves: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.noise.allowed import SHORTEST, length, positive
+from epsworth.noise.allowed import SHORTEST, in_decimals, length, positive
 from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
 from epsworth.numerals import short
 
@@ -115,6 +116,16 @@ class Relative(OnLattice):
         answer = as_floats(answer)
         half = self.offset + self.theta * answer
         return answer - half, answer + half
+
+    def exact_ends(self, answers: Floats) -> tuple[list[int], list[int], int]:
+        """Return both ends in units of one over the last number, exactly; numbers are the decimals they print as."""
+        theta, offset = in_decimals(self.theta), in_decimals(self.offset)
+        exact = [in_decimals(answer) for answer in answers.tolist()]
+        unit = math.lcm(*(answer.denominator for answer in exact)) * theta.denominator * offset.denominator
+        halves = [int((offset + theta * answer) * unit) for answer in exact]
+        whole = [int(answer * unit) for answer in exact]
+        low = [answer - half for answer, half in zip(whole, halves, strict=True)]
+        return low, [answer + half for answer, half in zip(whole, halves, strict=True)], unit
 
     @property
     def hardest(self) -> Floats:

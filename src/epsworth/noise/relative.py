@@ -16,11 +16,14 @@ answers alone, where regions are narrowest.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
@@ -28,14 +31,13 @@ from epsworth.arrays import Bools, Floats, Indices, as_floats
 from epsworth.noise.allowed import in_decimals
 from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.cells import ProgramError
-from epsworth.noise.mechanism import TooLarge
 from epsworth.noise.regions import Relative
 from epsworth.noise.staircase import best_staircase
 from epsworth.rounding import UNIT, down
 
 JOINED = 0.4  # of what a region's half-width has grown by: width of groups, at most
 EXTRA = 5e-4  # of the floor: what a table costs more, for smaller errors
-MOST_CELLS, MOST_COMPARED, MOST_PROVED = 150_000, 20_000, 5_000  # of programs: seconds
+MOST_CELLS, MOST_COMPARED, MOST_PROVED = 150_000, 28_000, 5_000  # of programs: seconds
 MOST_SLACK = 1e4  # coefficient of a program: beyond, a cell is nought anyway
 UNSPENT = 1e-3  # of what may fail: a smaller delta hardly helps
 SPARE = 1e-5  # of what may fail: spread evenly, so that no chance is nought
@@ -45,14 +47,14 @@ NEAR, LEAST = 1e-6, 1e-6  # of epsilons that are searched: how well, and from wh
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "time_limit": 20.0}
 INTERIOR, SIMPLEX = ("highs-ipm", PRECISE), ("highs-ds", PRECISE)
 LATE = 1  # a solver's status: its time is up
-PENALTY = 1e3  # of failing, for errors
+PENALTY = 1e5  # of failing, for errors
 Solvers = tuple[tuple[str, dict[str, float]], ...]
 
 
 class Best(NamedTuple):
-    """The best mechanism, and an epsilon that none of any kind is below."""
+    """The best mechanism, None where its program is too large; an epsilon that none is below, 0 where none is known."""
 
-    noise: AnswerTable
+    noise: AnswerTable | None
     floor: float
 
 
@@ -60,12 +62,15 @@ class Best(NamedTuple):
 class Groups:
     """Neighbouring answers that share a row: the interval that all their regions hold, and which groups are compared.
 
-    ``first``, ``second``: ordered pairs of groups with neighbours in them.
+    ``low``, ``high``: whole numbers of 1 / ``unit``, exactly; ``of``: answer -> group; ``first``, ``second``: ordered
+    pairs of groups with neighbours in them.
     """
 
-    low: Floats
-    high: Floats
-    of: Indices  # answer -> group
+    answers: Floats
+    low: NDArray[np.object_]
+    high: NDArray[np.object_]
+    unit: int
+    of: Indices
     first: Indices
     second: Indices
 
@@ -73,14 +78,15 @@ class Groups:
     def joined(cls, region: Relative, sensitivity: float, share: float) -> Groups:
         """Join answers while they lie within a share of what the region has grown by."""
         values, starts, at = region.answers, [0], 0
-        low, high = region.ends(values)
-        width = share * ((high - low) - (high[0] - low[0])) / 2
+        width = share * region.theta * (values - values[0])
         while (at := max(at + 1, int(np.searchsorted(values, values[at] + width[at])))) < values.size:
             starts.append(at)
         of = np.repeat(np.arange(len(starts)), np.diff([*starts, values.size]))
         met = np.unique([of[np.searchsorted(values, part)] for part in region.pairs(sensitivity)], axis=1)
         first, second = met[:, met[0] != met[1]]
-        return cls(np.maximum.reduceat(low, starts), np.minimum.reduceat(high, starts), of, first, second)
+        low, high, unit = region.exact_ends(values)
+        inner = np.maximum.reduceat(_whole(low), starts), np.minimum.reduceat(_whole(high), starts)
+        return cls(values, *inner, unit, of, first, second)
 
     @classmethod
     def single(cls, region: Relative, sensitivity: float, values: Floats) -> Groups:
@@ -89,7 +95,13 @@ class Groups:
         count = len(exact)
         pairs = [(i, j) for i in range(count) for j in range(i + 1, count) if exact[j] - exact[i] <= reach]
         first, second = np.array(pairs + [(j, i) for i, j in pairs], dtype=np.intp).reshape(-1, 2).T
-        return cls(*region.ends(values), np.arange(count), first, second)
+        low, high, unit = region.exact_ends(values)
+        return cls(values, _whole(low), _whole(high), unit, np.arange(count), first, second)
+
+    @property
+    def narrowest(self) -> float:
+        """Half of the narrowest interval."""
+        return float(Fraction(min(self.high - self.low), 2 * self.unit))
 
     @cached_property
     def spans(self) -> tuple[Indices, Indices]:
@@ -113,12 +125,28 @@ class Groups:
         at, (first, last) = np.arange(self.low.size)[:, np.newaxis], self.spans
         return np.asarray((first <= at) & (at <= last))
 
-    def points(self, answers: Floats) -> Floats:
-        """Return the columns' points: near the middle of their answers, within all their regions."""
+    @cached_property
+    def points(self) -> Floats:
+        """The columns' points, doubles: near the middle of their answers, within all their regions but for rounding."""
         first, last = self.spans
         low, high = np.maximum(self.low[first], self.low[last]), np.minimum(self.high[first], self.high[last])
-        middle = (answers[np.searchsorted(self.of, first)] + answers[np.searchsorted(self.of, last, "right") - 1]) / 2
-        return as_floats(np.clip(middle, low, high))
+        ends = self.answers[np.searchsorted(self.of, first)], self.answers[np.searchsorted(self.of, last, "right") - 1]
+        middle = [int(in_decimals(float(a + b) / 2) * self.unit) for a, b in zip(*ends, strict=True)]
+        return np.array([*map(self._double, np.clip(_whole(middle), low, high), low, high)])
+
+    def _double(self, point: int, low: int, high: int) -> float:
+        """Return a double next to a point that prints as a number of the interval, if there is one."""
+        found = float(Fraction(point, self.unit))
+        if in_decimals(found) * self.unit > high:
+            return math.nextafter(found, -math.inf)
+        return math.nextafter(found, math.inf) if in_decimals(found) * self.unit < low else found
+
+    @property
+    def centres(self) -> tuple[Floats, Floats]:
+        """Middles and widths of the intervals."""
+        middle, width = (self.low + self.high).tolist(), (self.high - self.low).tolist()
+        halves = np.array([float(Fraction(part, 2 * self.unit)) for part in middle])
+        return halves, np.array([float(Fraction(part, self.unit)) for part in width])
 
     @cached_property
     def reach(self) -> tuple[Indices, Indices]:
@@ -138,8 +166,12 @@ class Groups:
 
     @property
     def comparisons(self) -> float:
-        """How many cells within are compared, about."""
-        return float(self.inside.sum()) * self.first.size / self.low.size
+        """How many cells within are compared, about, times how many neighbours each has: a program's time."""
+        return float(self.inside.sum()) * (self.first.size / self.low.size) ** 2
+
+
+def _whole(numbers: list[int]) -> NDArray[np.object_]:
+    return np.array(numbers, dtype=object)
 
 
 class Tied(NamedTuple):
@@ -278,51 +310,45 @@ def best_relative(region: Relative, failing: float, sensitivity: float, delta: f
     """Return the mechanism of least epsilon under a relative error, and what no mechanism is below.
 
     Claim: the table keeps its exact epsilon and confidence, by its integers.  No mechanism of any kind keeps less than
-    the floor, with this delta and this confidence, for the answers on the list.
-
-    Raises
-    ------
-    TooLarge
-        Where the program would be, or where it does not come near its floor.
+    the floor in one release, with this delta and this confidence, for the answers on the list.
     """
     every = Groups.joined(region, sensitivity, 1.0)
     if every.spans[0].size == 1:  # one output lies in all regions
-        alone = every.points(region.answers), np.ones((every.low.size, 1))
-        return Best(AnswerTable.of(region, sensitivity, every.of, *alone), 0.0)
+        alone = AnswerTable.of(region, sensitivity, every.of, every.points, np.ones((every.low.size, 1)))
+        return Best(alone if alone.outside <= failing else None, 0.0)
     near, floor = _searched(_first(region, sensitivity), failing, sensitivity, delta)
     best, least = None, math.inf
     for finer in (1, 2, 4):  # a region must be many groups wide, for what fails to fall by e^-epsilon a group
         groups = Groups.joined(region, sensitivity, min(JOINED, near / math.log(3 / failing) / finer))
         if groups.inside.size > MOST_CELLS or groups.comparisons > MOST_COMPARED:
             break
-        table, extra = _affordable(region, groups, failing, sensitivity, delta, floor or near)
-        if table is not None and extra < least:
-            best = table
-        if extra > 0.7 * least or extra <= 3 * EXTRA or groups.low.size == region.answers.size:
+        table, cost = _affordable(region, groups, failing, sensitivity, delta, floor or near)
+        if table is None or cost >= least:
             break
-        least = extra
-    if best is None:
-        raise TooLarge(f"the program for {region.answers.size} answers is too large; give a coarser or shorter list")
+        best, least, gained = table, cost, least - cost
+        extra = cost - (floor or near)
+        if gained < 0.3 * extra or extra <= 3 * EXTRA * cost or groups.low.size == region.answers.size:
+            break
     return Best(best, floor)
 
 
 def _affordable(
-    region: Relative, groups: Groups, failing: float, sensitivity: float, delta: float, epsilon: float
+    region: Relative, groups: Groups, failing: float, sensitivity: float, delta: float, near: float
 ) -> tuple[AnswerTable | None, float]:
-    """Return a table that costs little more than an epsilon, and how much more, relative; infinity if there is none."""
-    extra, slope, before = EXTRA, -math.log(3 / failing), None
-    for _ in range(MOST_TRIES):
-        try:
-            chances, worst = _chances(region, groups, failing, delta, epsilon * (1 + extra))
-        except ProgramError:
-            break
-        found = AnswerTable.of(region, sensitivity, groups.of, groups.points(region.answers), chances)
-        if found.outside <= failing:
-            return found, extra
-        if before is not None and worst < before[1]:
-            slope = math.log(worst / before[1]) / (extra - before[0])
-        before = extra, worst
-        extra += EXTRA + max(-math.log(worst) / slope, 0.0)
+    """Return a table that costs little more than the least of such, ``near`` or more, and what it was made for."""
+
+    def tried(epsilon: float, *, closer: bool = True) -> AnswerTable | None:
+        chances = _chances(groups, failing, delta, epsilon, closer=closer)
+        found = AnswerTable.of(region, sensitivity, groups.of, groups.points, chances)
+        return found if found.outside <= failing else None
+
+    with suppress(ProgramError):
+        if (table := tried(near * (1 + EXTRA))) is not None:
+            return table, near * (1 + EXTRA)
+        least = _least_epsilon(groups, failing * (1 - 3 * SPARE), _spent(delta, failing), near)
+        for closer in (True, False):
+            if (table := tried(least * (1 + EXTRA), closer=closer)) is not None:
+                return table, least * (1 + EXTRA)
     return None, math.inf
 
 
@@ -346,7 +372,7 @@ def _searched(groups: Groups, failing: float, sensitivity: float, delta: float) 
     def proved(tried: float) -> float:
         return math.log(max(solved(groups, Tied.free(groups, tried, failing), tried, failing, delta).proved, 1e-300))
 
-    start = best_staircase(float((groups.high - groups.low).min() / 2), failing, sensitivity).loss
+    start = best_staircase(groups.narrowest, failing, sensitivity).loss
     near = last = _least_epsilon(groups, failing, _spent(delta, failing), start)
     tried, before = last * (1 - BELOW), proved(last) if last > LEAST else 0.0
     for _ in range(MOST_TRIES if last > LEAST else 0):
@@ -380,15 +406,14 @@ def _spent(delta: float, failing: float) -> float:
     return delta if delta > UNSPENT * failing else 0.0
 
 
-def _chances(region: Relative, groups: Groups, failing: float, delta: float, epsilon: float) -> tuple[Floats, float]:
-    """Return the table of least errors, for the sizes of regions, and the largest chance outside over what may fail.
+def _chances(groups: Groups, failing: float, delta: float, epsilon: float, *, closer: bool) -> Floats:
+    """Return a table, ``closer``: that of least errors, for the sizes of regions.
 
     Even chances are added, so that none is nought.
     """
-    outputs, middle = groups.points(region.answers), (groups.low + groups.high)[:, np.newaxis] / 2
-    errors = ((outputs - middle) / (groups.high - groups.low)[:, np.newaxis]) ** 2
+    middle, width = (part[:, np.newaxis] for part in groups.centres)
+    errors = ((groups.points - middle) / width) ** 2
     tied, kept = Tied.falling(groups, epsilon, failing), failing * (1 - 3 * SPARE)
-    table = solved(groups, tied, epsilon, kept, _spent(delta, failing), errors).table
+    table = solved(groups, tied, epsilon, kept, _spent(delta, failing), errors if closer else None).table
     table /= table.sum(axis=1, keepdims=True)
-    worst = float(np.where(groups.inside, 0.0, table).sum(axis=1).max()) / kept
-    return (1 - failing * SPARE) * table + failing * SPARE / outputs.size, worst
+    return (1 - failing * SPARE) * table + failing * SPARE / groups.points.size

@@ -171,6 +171,8 @@ REPORTS = {
     "krr": "Randomised response",
     "oue": "Optimised unary encoding",
     "cosine": "Cosine bit",
+    "parity": "Hadamard bit of overlapping cells",
+    "slides": "Noisy overlapping cells",
 }
 
 
