@@ -155,7 +155,7 @@ class Slides(Symbols):
         return 2
 
     @cached_property
-    def format(self) -> Vector:
+    def format(self) -> Vector:  # type: ignore[override]  # reports of no other mechanism have it
         """The group, and a number per cell."""
         return Vector(self.cells, self.widest)
 
