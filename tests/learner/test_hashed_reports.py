@@ -75,6 +75,18 @@ def test_cells_with_rows_by_hash_are_learnt_from_the_shell(cli, words):
     assert "learn shuffle --registered" in err
 
 
+def test_the_next_command_of_a_round_names_ids_and_seed(cli):
+    names = [f"c{number}" for number in range(5)]
+    write("people.csv", IDS, columns=names)
+    bounds = " ".join(f"-b {name}=0:10" for name in names)
+    assert cli(f"learn config t.json {bounds} --classes no,yes --epsilon 2 --users 3000 --rows hash")[0] == 0
+    code, out, _ = cli("learn open t.json round.json")
+    words = out.split("Next: epsworth ")[1].split("   (")[0].replace("these_people", "people").replace("label", "sick")
+    assert (code, "--id id --seed SEED --again" in words) == (0, True)
+    code, out, _ = cli(words)
+    assert (code, "Nobody of these people (id) lost more than epsilon 2 in all." in out) == (0, True)
+
+
 def test_a_run_is_told_as_json(cli):
     cli(f"{CONFIG} --cells 4")
     code, out, _ = cli(f"{REPORT} --json -")

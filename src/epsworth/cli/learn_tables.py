@@ -61,8 +61,14 @@ def open_round(
         f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
         f"{asked.fingerprint()[:12]}."
     )
-    why = "on a device of this round's people"
-    show.suggest("learn", "report", destination, "these_people.csv", "reports.ldp", "--target", "label", why=why)
+    if asked.rows == "hash":
+        given, why = (
+            ("reports.jsonl", "--id", "id", "--seed", "SEED", "--again"),
+            "all people: their ids tell who answers",
+        )
+    else:
+        given, why = ("reports.ldp",), "on a device of this round's people"
+    show.suggest("learn", "report", destination, "these_people.csv", *given, "--target", "label", why=why)
 
 
 @options.apart

@@ -132,6 +132,8 @@ def shuffle_reports(
     found = shuffle_files(made, sources, out, at_least=at_least, registered=ids, seed=seed)
     if found.refused:
         print("Dropped: " + ", ".join(f"{count:,} {why}" for why, count in sorted(found.refused.items())) + ".")
+        if sum(found.refused.values()) > found.reports:
+            print("Most were dropped: were they made for this configuration, and with this seed?")
     if not found.forwarded:
         arrived = f"{found.reports:,} reports arrived"
         if found.smallest_row is not None:
