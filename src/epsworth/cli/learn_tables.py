@@ -61,13 +61,10 @@ def open_round(
         f"{asked.guarantee}; about {asked.users:,} users, who answer in no other round; fingerprint "
         f"{asked.fingerprint()[:12]}."
     )
+    given, why = ["reports.ldp"], "on a device of this round's people"
     if asked.rows == "hash":
-        given, why = (
-            ("reports.jsonl", "--id", "id", "--seed", "SEED", "--again"),
-            "all people: their ids tell who answers",
-        )
-    else:
-        given, why = ("reports.ldp",), "on a device of this round's people"
+        given = ["reports.jsonl", "--id", "id", "--seed", "SEED", "--again"]
+        why = "all people: their ids tell who answers"
     show.suggest("learn", "report", destination, "these_people.csv", *given, "--target", "label", why=why)
 
 
