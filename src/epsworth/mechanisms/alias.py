@@ -65,6 +65,15 @@ class Alias:
         return first[used], size[used], outcome[used].astype(np.int64)
 
 
+def draw_by_row(tables: Sequence[Alias], rows: Indices, words: Words) -> Indices:
+    """Return one outcome per word, each from the table of its row."""
+    drawn = np.empty(rows.size, dtype=np.int64)
+    for row in np.unique(rows).tolist():
+        at = rows == row
+        drawn[at] = tables[row].draw(words[at])
+    return drawn
+
+
 def _entries(left: list[int], bits: int) -> list[int]:
     """Fill every column: pair an outcome that is short of a column with one that has more than a column."""
     capacity = 1 << (64 - bits)

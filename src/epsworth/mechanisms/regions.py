@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Floats, Indices
 from epsworth.client.kernels import WORD, exp_below
 from epsworth.extras import later
-from epsworth.mechanisms.alias import Alias
+from epsworth.mechanisms.alias import Alias, draw_by_row
 from epsworth.mechanisms.kernels import Kernel, require
 from epsworth.mechanisms.krr import krr
 from epsworth.mechanisms.pieces import Pieces
@@ -99,11 +99,7 @@ class RegionKernel(Kernel):
 
     def outcomes(self, inputs: Indices, source: WordSource) -> Indices:
         """Draw from the true region's row; every input takes one word."""
-        words, drawn = source.take(inputs.size), np.empty(inputs.size, dtype=np.int64)
-        for region in np.unique(inputs).tolist():
-            at = inputs == region
-            drawn[at] = self.tables[region].draw(words[at])
-        return drawn
+        return draw_by_row(self.tables, inputs, source.take(inputs.size))
 
     def pieces(self, i: ArrayLike) -> Pieces:
         """Return the runs of the true region's table, of one region at a time."""

@@ -18,7 +18,7 @@ from epsworth.arrays import Floats, Indices, as_floats
 from epsworth.client.kernels import WORD
 from epsworth.documents import read_json
 from epsworth.files import reading
-from epsworth.mechanisms.alias import Alias
+from epsworth.mechanisms.alias import Alias, draw_by_row
 from epsworth.mechanisms.steps import Points
 from epsworth.mechanisms.words import NotPrivate, SystemWords, WordSource
 from epsworth.noise.allowed import in_decimals, length, numbers, whole
@@ -138,10 +138,7 @@ class AnswerTable(NoiseMechanism, Result):
     @cached_property
     def _compared(self) -> tuple[Floats, Floats]:
         """Return the chances of all ordered pairs of rows that neighbours can have."""
-        rows = np.array(self.row)
-        first, second = (rows[self._index(part)] for part in self.region.pairs(self.sensitivity))
-        met = np.unique(np.stack([first, second]), axis=1)
-        first, second = met[:, met[0] != met[1]]
+        first, second = self.region.row_pairs(np.array(self.row), self.sensitivity)
         return self.chances[first], self.chances[second]
 
     @property
@@ -175,7 +172,7 @@ class AnswerTable(NoiseMechanism, Result):
     @cached_property
     def outside(self) -> float:
         """Pr[outside the region] at the answer where it is largest, all numbers being the decimals they print as."""
-        low, high, unit = self.region.exact_ends(self.region.answers)
+        low, high, unit = self.region.exact_ends
         outputs = [in_decimals(output) * unit for output in self.outputs]
         sums = [[0, *accumulate(weights)] for weights in self.weights]
         held = (sums[row][bisect_right(outputs, most)] - sums[row][bisect_left(outputs, least)]
@@ -228,8 +225,6 @@ class AnswerTable(NoiseMechanism, Result):
         drawn, outputs = np.empty(rows.size), np.array(self.outputs)
         for start in range(0, rows.size, CHUNK):
             part = rows[start : start + CHUNK]
-            taken = source.take(part.size)
-            for row in np.unique(part).tolist():
-                drawn[start : start + CHUNK][part == row] = outputs[self._tables[row].draw(taken[part == row])]
+            drawn[start : start + CHUNK] = outputs[draw_by_row(self._tables, part, source.take(part.size))]
         shaped = drawn.reshape(rounded.shape)
         return shaped if source.private else shaped.view(NotPrivate)

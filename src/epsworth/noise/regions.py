@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Floats, Indices, as_floats
 from epsworth.noise.allowed import SHORTEST, in_decimals, length, positive
 from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
 from epsworth.numerals import short
@@ -103,6 +104,12 @@ class OnLattice(Region):
         a, b = self.public.neighbours(sensitivity)
         return Pairs(np.concatenate([a, b]), np.concatenate([b, a]))
 
+    def row_pairs(self, row: Indices, sensitivity: float) -> tuple[Indices, Indices]:
+        """Return the ordered pairs of different rows that neighbours can have, where each answer has a row."""
+        met = np.unique([row[np.searchsorted(self.answers, part)] for part in self.pairs(sensitivity)], axis=1)
+        first, second = met[:, met[0] != met[1]]
+        return first, second
+
 
 @dataclass(frozen=True, eq=False)
 class Relative(OnLattice):
@@ -117,15 +124,15 @@ class Relative(OnLattice):
         half = self.offset + self.theta * answer
         return answer - half, answer + half
 
-    def exact_ends(self, answers: Floats) -> tuple[list[int], list[int], int]:
-        """Return both ends in units of one over the last number, exactly; numbers are the decimals they print as."""
+    @cached_property
+    def exact_ends(self) -> tuple[NDArray[np.object_], NDArray[np.object_], int]:
+        """Both ends for each answer in units of one over the last number; numbers are the decimals they print as."""
         theta, offset = in_decimals(self.theta), in_decimals(self.offset)
-        exact = [in_decimals(answer) for answer in answers.tolist()]
+        exact = [in_decimals(answer) for answer in self.answers.tolist()]
         unit = math.lcm(*(answer.denominator for answer in exact)) * theta.denominator * offset.denominator
-        halves = [int((offset + theta * answer) * unit) for answer in exact]
-        whole = [int(answer * unit) for answer in exact]
-        low = [answer - half for answer, half in zip(whole, halves, strict=True)]
-        return low, [answer + half for answer, half in zip(whole, halves, strict=True)], unit
+        halves = np.array([int((offset + theta * answer) * unit) for answer in exact], dtype=object)
+        whole = np.array([int(answer * unit) for answer in exact], dtype=object)
+        return whole - halves, whole + halves, unit
 
     @property
     def hardest(self) -> Floats:

@@ -82,21 +82,20 @@ class Groups:
         while (at := max(at + 1, int(np.searchsorted(values, values[at] + width[at])))) < values.size:
             starts.append(at)
         of = np.repeat(np.arange(len(starts)), np.diff([*starts, values.size]))
-        met = np.unique([of[np.searchsorted(values, part)] for part in region.pairs(sensitivity)], axis=1)
-        first, second = met[:, met[0] != met[1]]
-        low, high, unit = region.exact_ends(values)
-        inner = np.maximum.reduceat(_whole(low), starts), np.minimum.reduceat(_whole(high), starts)
-        return cls(values, *inner, unit, of, first, second)
+        low, high, unit = region.exact_ends
+        inner = np.maximum.reduceat(low, starts), np.minimum.reduceat(high, starts)
+        return cls(values, *inner, unit, of, *region.row_pairs(of, sensitivity))
 
     @classmethod
-    def single(cls, region: Relative, sensitivity: float, values: Floats) -> Groups:
-        """Return some answers, each alone; those are neighbours that are no farther apart than the sensitivity."""
-        exact, reach = [in_decimals(value) for value in values.tolist()], in_decimals(sensitivity)
+    def single(cls, region: Relative, sensitivity: float, count: int) -> Groups:
+        """Return the first answers, each alone; those are neighbours that are no farther apart than the sensitivity."""
+        values, reach = region.answers[:count], in_decimals(sensitivity)
+        exact = [in_decimals(value) for value in values.tolist()]
         count = len(exact)
         pairs = [(i, j) for i in range(count) for j in range(i + 1, count) if exact[j] - exact[i] <= reach]
         first, second = np.array(pairs + [(j, i) for i, j in pairs], dtype=np.intp).reshape(-1, 2).T
-        low, high, unit = region.exact_ends(values)
-        return cls(values, _whole(low), _whole(high), unit, np.arange(count), first, second)
+        low, high, unit = region.exact_ends
+        return cls(values, low[:count], high[:count], unit, np.arange(count), first, second)
 
     @property
     def narrowest(self) -> float:
@@ -132,7 +131,7 @@ class Groups:
         low, high = np.maximum(self.low[first], self.low[last]), np.minimum(self.high[first], self.high[last])
         ends = self.answers[np.searchsorted(self.of, first)], self.answers[np.searchsorted(self.of, last, "right") - 1]
         middle = [int(in_decimals(float(a + b) / 2) * self.unit) for a, b in zip(*ends, strict=True)]
-        return np.array([*map(self._double, np.clip(_whole(middle), low, high), low, high)])
+        return np.array([*map(self._double, np.clip(np.array(middle, dtype=object), low, high), low, high)])
 
     def _double(self, point: int, low: int, high: int) -> float:
         """Return a double next to a point that prints as a number of the interval, if there is one."""
@@ -168,10 +167,6 @@ class Groups:
     def comparisons(self) -> float:
         """How many cells within are compared, about, times how many neighbours each has: a program's time."""
         return float(self.inside.sum()) * (self.first.size / self.low.size) ** 2
-
-
-def _whole(numbers: list[int]) -> NDArray[np.object_]:
-    return np.array(numbers, dtype=object)
 
 
 class Tied(NamedTuple):
@@ -216,11 +211,16 @@ def _sizes(groups: Groups, epsilon: float, failing: float) -> Floats:
 
 
 class Solution(NamedTuple):
-    """The largest chance outside over what may fail, a proven bound below it, and the table."""
+    """The largest chance outside over what may fail, the table, and multipliers: of comparisons, and of rows.
+
+    ``compared``: the pair and the column of every comparison.
+    """
 
     outside: float
-    proved: float
     table: Floats
+    compared: tuple[Indices, Indices]
+    held: Floats
+    weights: Floats
 
 
 def solved(
@@ -265,10 +265,7 @@ def solved(
     found = _optimum(tied.solvers, cost, matrix, bounds, sums, least)
     held = np.maximum(-found.ineqlin.marginals[:many], 0.0) / size
     weights = np.maximum(-found.ineqlin.marginals[many : many + rows], 0.0)
-    multipliers = np.zeros((first.size, columns))
-    multipliers[pair, column] = held
-    proved = _proved(groups, multipliers, weights / failing, ratio, delta) / failing if weights.any() else 0.0
-    return Solution(float(found.fun), proved, np.maximum(found.x, 0.0)[variable] * factor)
+    return Solution(float(found.fun), np.maximum(found.x, 0.0)[variable] * factor, (pair, column), held, weights)
 
 
 def _optimum(
@@ -287,12 +284,17 @@ def _optimum(
     raise ProgramError(f"the linear program failed: {found.message}")
 
 
-def _proved(groups: Groups, held: Floats, weights: Floats, ratio: float, delta: float) -> float:
-    """Return what the largest chance outside is at least, whatever the solver did: weak duality, repaired.
+def _proved(groups: Groups, epsilon: float, failing: float, delta: float) -> float:
+    """Return what the largest chance outside is at least, over what may fail: weak duality, repaired.
 
-    With any multipliers that are not negative, ``held`` of comparisons and ``weights`` of rows, the sums of rows may be
-    paid for by what their cheapest column costs.
+    With any multipliers that are not negative, of comparisons and of rows, the sums of rows may be paid for by what
+    their cheapest column costs: whatever the solver did.
     """
+    found, ratio = solved(groups, Tied.free(groups, epsilon, failing), epsilon, failing, delta), math.exp(epsilon)
+    if not found.weights.any():
+        return 0.0
+    weights, held = found.weights / failing, np.zeros((groups.first.size, groups.inside.shape[1]))
+    held[found.compared] = found.held
     price = np.where(groups.inside, 0.0, weights[:, np.newaxis])
     size = price.copy()
     np.add.at(price, groups.first, held)
@@ -303,7 +305,7 @@ def _proved(groups: Groups, held: Floats, weights: Floats, ratio: float, delta: 
     paid = (price - terms * UNIT * size).min(axis=1)
     spent = delta * held.max(axis=1).sum()
     slack = 4 * (paid.size + held.shape[0]) * UNIT * (np.abs(paid).sum() + spent)
-    return float(down((paid.sum() - spent - slack) / weights.sum(), ulps=8))
+    return float(down((paid.sum() - spent - slack) / weights.sum() / failing, ulps=9))
 
 
 def best_relative(region: Relative, failing: float, sensitivity: float, delta: float) -> Best:
@@ -354,9 +356,9 @@ def _affordable(
 
 def _first(region: Relative, sensitivity: float) -> Groups:
     """Return the first answers, as many as a program of seconds takes."""
-    groups, count = Groups.single(region, sensitivity, region.answers[:2]), 3
+    groups, count = Groups.single(region, sensitivity, 2), 3
     while count < 1.3 * region.answers.size:
-        larger = Groups.single(region, sensitivity, region.answers[:count])
+        larger = Groups.single(region, sensitivity, count)
         if larger.inside.size * (1 + larger.first.size / larger.low.size) > MOST_PROVED:
             break
         groups, count = larger, math.ceil(1.3 * count)
@@ -370,7 +372,7 @@ def _searched(groups: Groups, failing: float, sensitivity: float, delta: float) 
     """
 
     def proved(tried: float) -> float:
-        return math.log(max(solved(groups, Tied.free(groups, tried, failing), tried, failing, delta).proved, 1e-300))
+        return math.log(max(_proved(groups, tried, failing, delta), 1e-300))
 
     start = best_staircase(groups.narrowest, failing, sensitivity).loss
     near = last = _least_epsilon(groups, failing, _spent(delta, failing), start)
