@@ -15,7 +15,7 @@ ROUNDING = "tests/ground/test_rounding.py"
 
 @mutant(
     "epsworth.bounds.clopper_pearson",
-    claim="exact binomial intervals miss at most as often as asked, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, by halves",
     test=f"{BOUNDS}::test_clopper_pearson_covers_exactly",
 )
 def interval_with_the_whole_miss_on_each_side(original):
@@ -24,7 +24,7 @@ def interval_with_the_whole_miss_on_each_side(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="exact binomial intervals miss at most as often as asked, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, by halves",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted(original):
@@ -33,7 +33,7 @@ def inverted_beta_function_trusted(original):
 
 @mutant(
     "epsworth.bounds.Risk.split",
-    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
+    claim="the parts of a risk spend no more than it, none twice, by threads neither",
     test=f"{BOUNDS}::test_whatever_is_split_divided_and_spent_never_exceeds_the_risk",
 )
 def shares_of_a_split_as_large_as_the_whole(original):
@@ -42,7 +42,7 @@ def shares_of_a_split_as_large_as_the_whole(original):
 
 @mutant(
     "epsworth.bounds.Risk.spend",
-    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
+    claim="the parts of a risk spend no more than it, none twice, by threads neither",
     test=f"{BOUNDS}::test_all_of_a_risk_can_be_spent_and_no_share_twice",
 )
 def shares_given_back(original):
@@ -57,7 +57,7 @@ def shares_given_back(original):
 
 @mutant(
     "epsworth.bounds.Risk.of",
-    claim="the parts of a risk spend no more than it, and none twice, by threads neither",
+    claim="the parts of a risk spend no more than it, none twice, by threads neither",
     test=f"{BOUNDS}::test_shares_that_are_taken_are_no_more_than_were_there_and_none_is_rounded_up",
 )
 def confidence_taken_off_in_doubles(original):
@@ -66,7 +66,7 @@ def confidence_taken_off_in_doubles(original):
 
 @mutant(
     "epsworth.bounds.check_spent",
-    claim="no answer claims more confidence than its bounds left, files included",
+    claim="no answer claims more confidence than its bounds left",
     test="tests/utility/test_utility_results.py::test_what_was_spent_travels_with_the_answer",
 )
 def spending_compared_in_doubles_with_room(original):
@@ -152,7 +152,7 @@ def losses_to_nearest(original):
 
 @mutant(
     "epsworth.search.step_until",
-    claim="a root is moved to the side on which its predicate holds",
+    claim="a root is moved to the side where its predicate holds",
     test="tests/ground/test_search.py::test_a_root_is_moved_to_the_side_that_passes",
 )
 def root_as_the_formula_found_it(original):
@@ -174,7 +174,7 @@ def fifty_digits_trusted_to_the_last(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="exact binomial intervals miss at most as often as asked, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, by halves",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted_for_many_trials(original):
@@ -183,7 +183,7 @@ def inverted_beta_function_trusted_for_many_trials(original):
 
 @mutant(
     "epsworth.bounds.MOST_DRAWS",
-    claim="exact binomial intervals miss at most as often as asked, half on either side",
+    claim="exact binomial intervals miss at most as often as asked, by halves",
     test=f"{BOUNDS}::test_intervals_for_more_trials_allow_for_more",
 )
 def no_more_units_for_more_trials(original):

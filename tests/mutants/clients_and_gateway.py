@@ -39,7 +39,7 @@ def weights_believed(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="a device takes no text, truth or container for a number, and shows no value",
+    claim="a device takes no text, truth or container for a number, shows no value",
     test=f"{CLIENT}::test_values_of_another_kind_are_refused_and_not_shown",
 )
 def truths_are_numbers(original):
@@ -83,7 +83,7 @@ def fingerprints_without_order(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="where a policy declares a substitute for missing or undeclared values, a device refuses no record",
+    claim="where a policy declares substitutes, a device refuses no record",
     test=f"{RECORDS}::test_no_value_is_refused_where_the_policy_says_what_stands_for_it",
 )
 def what_is_no_number_is_refused(original):
@@ -152,7 +152,7 @@ def sensitive_members_keep_their_place_on_a_device(original):
 
 @mutant(
     "epsworth.gateway.asked.check_covered",
-    claim="a gateway forwards the policy's features, perturbed, and declared public ones; all else is refused",
+    claim="a gateway forwards the policy's features, perturbed, and declared public ones alone",
     test=f"{REQUESTS}::test_what_the_policy_does_not_cover_is_refused",
 )
 def undeclared_inputs_pass(original):
@@ -182,7 +182,7 @@ def accidents_in_their_own_words(original):
 
 @mutant(
     "epsworth.gateway.people.People._alone",
-    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
+    claim="a gateway charges everybody of a request or nobody, before a draw leaves",
     test=f"{PEOPLE}::test_a_charge_is_on_the_disk_before_a_draw_leaves",
 )
 def charges_are_not_committed(original):
@@ -197,7 +197,7 @@ def charges_are_not_committed(original):
 
 @mutant(
     "epsworth.gateway.people.People._affords",
-    claim="a person's draws add up to at most the budget over all policies of a gateway's ledger",
+    claim="a person's draws at a gateway add up to at most the budget, over all policies",
     test=f"{PEOPLE}::test_charges_under_another_policy_count_exactly",
 )
 def one_draw_more_than_the_budget(original):
@@ -206,7 +206,7 @@ def one_draw_more_than_the_budget(original):
 
 @mutant(
     "epsworth.gateway.people.People._charged",
-    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
+    claim="a gateway charges everybody of a request or nobody, before a draw leaves",
     test=f"{PEOPLE}::test_of_a_request_everybody_is_charged_or_nobody",
 )
 def one_who_can_afford_it_is_enough(original):

@@ -16,7 +16,7 @@ REGIONS = "tests/policy/test_regions.py"
 
 @mutant(
     "epsworth.mechanisms.two_level.two_level",
-    claim="no ratio of probabilities of a released value exceeds e^ε in the integers drawn from",
+    claim="no ratio of a released value's probabilities exceeds e^ε in the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[pm-1-8]",
 )
 def window_one_weight_heavier(original):
@@ -29,7 +29,7 @@ def window_one_weight_heavier(original):
 
 @mutant(
     "epsworth.mechanisms.exponential.rho",
-    claim="no ratio of probabilities of a released value exceeds e^ε in the integers drawn from",
+    claim="no ratio of a released value's probabilities exceeds e^ε in the integers drawn from",
     test=f"{KERNELS}::test_no_ratio_exceeds_the_promise[bounded_laplace-1-8]",
 )
 def steps_of_noise_rounded_up(original):
@@ -60,7 +60,7 @@ def delta_of_a_larger_sum(original):
 
 @mutant(
     "epsworth.mechanisms.alias._entries",
-    claim="draws for release have exactly the probabilities of the integer weights",
+    claim="draws for release have exactly the integer weights' probabilities",
     test=f"{DRAWS}::test_noise_tables_give_every_output_its_weight",
 )
 def own_outcome_one_word_too_often(original):
@@ -98,7 +98,7 @@ def ranges_without_their_last_output(original):
 
 @mutant(
     "epsworth.mechanisms.regions._most",
-    claim="kernels between regions keep ε in integers, whatever weights a program returns",
+    claim="kernels between regions keep ε in integers, whatever a program returns",
     test=f"{REGIONS}::test_whatever_a_program_says_integers_keep_epsilon",
 )
 def largest_weights_rounded_up(original):
@@ -120,7 +120,7 @@ def charged_a_shade_less(original):
 
 @mutant(
     "epsworth.mechanisms.regions.LACKS",
-    claim="no kernel between regions, and no mechanism for several classifiers, gains more than stated",
+    claim="no kernel between regions, or for several classifiers, gains more than stated",
     test=f"{REGIONS}::test_what_no_kernel_gains_more_than_is_rounded_up_where_a_double_is_missed_by_a_hair",
 )
 def exponentials_from_below_are_exact(original):

@@ -29,7 +29,7 @@ def intervals_open_on_the_left(original):
 
 @mutant(
     "epsworth.mechanisms.law.MASS_ERROR",
-    claim="no mass of a law is off by more than is allowed for",
+    claim="no mass of a law is off by more than allowed for",
     test=f"{OUTWARD}::test_no_mass_is_off_by_more_than_derived",
 )
 def masses_trusted_to_the_bit(original):
@@ -129,7 +129,7 @@ def impossible_answers_told(original):
 
 @mutant(
     "epsworth.mechanisms.family.is_brought",
-    claim="a mechanism or density that users bring is refused if its law breaks its promise at 257 inputs; passing is called checked, not proven",
+    claim="a mechanism that users bring is refused if its law breaks its promise at 257 inputs; passing is called checked, not proven",
     test="tests/contract/test_own_mechanisms.py::test_a_density_that_tells_more_than_epsilon_is_refused",
 )
 def densities_believed(original):

@@ -15,7 +15,7 @@ RESULTS = "tests/learner/test_learner_results.py"
 
 @mutant(
     "epsworth.learner.disjoint.Ternary.weights",
-    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
+    claim="a report keeps ε, whatever a record holds or lacks",
     test=f"{REPORTS}::test_ternary_reports_keep_epsilon_by_enumeration",
 )
 def right_reports_one_weight_heavier(original):
@@ -28,7 +28,7 @@ def right_reports_one_weight_heavier(original):
 
 @mutant(
     "epsworth.learner.coins.flip_weight",
-    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
+    claim="a report keeps ε, whatever a record holds or lacks",
     test=f"{REPORTS}::test_a_flipped_bit_keeps_epsilon_in_integers",
 )
 def bits_flipped_a_weight_less(original):
@@ -37,7 +37,7 @@ def bits_flipped_a_weight_less(original):
 
 @mutant(
     "epsworth.learner.mechanism.Question.bit_weights",
-    claim="a report keeps ε, about a point and label or a table, whatever a record holds or lacks",
+    claim="a report keeps ε, whatever a record holds or lacks",
     test="tests/learner/test_learnt_tables.py::test_no_message_tells_more_than_epsilon",
 )
 def bits_of_tables_flipped_less(original):
@@ -46,7 +46,7 @@ def bits_of_tables_flipped_less(original):
 
 @mutant(
     "epsworth.learner.wire.check",
-    claim="damaged or foreign reports, and sums that no reports add up to, are refused",
+    claim="damaged or foreign reports, and impossible sums, are refused",
     test=f"{REPORTS}::test_damaged_reports_are_refused_and_nothing_is_added",
 )
 def checks_are_zero(original):
@@ -55,7 +55,7 @@ def checks_are_zero(original):
 
 @mutant(
     "epsworth.learner.mechanism.Tallied.possible",
-    claim="damaged or foreign reports, and sums that no reports add up to, are refused",
+    claim="damaged or foreign reports, and impossible sums, are refused",
     test=f"{DOOR}::test_sums_that_no_reports_add_up_to_are_refused",
 )
 def any_sums_are_possible(original):

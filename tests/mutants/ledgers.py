@@ -130,7 +130,7 @@ def rows_of_a_person_count_once(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.refusal",
-    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_one_unit_has_no_second_spelling",
 )
 def other_spellings_are_other_people(original):
@@ -139,7 +139,7 @@ def other_spellings_are_other_people(original):
 
 @mutant(
     "epsworth.policy.ledger.ids.BLANK",
-    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in digits, signs, forms or invisible characters",
     test="tests/policy/test_units.py::test_no_character_of_the_kind_that_shows_nothing_names_anybody",
 )
 def printable_characters_are_seen(original):
@@ -148,7 +148,7 @@ def printable_characters_are_seen(original):
 
 @mutant(
     "epsworth.gateway.asked.people_of",
-    claim="a person has no second spelling in other digits, signs, forms or invisible characters",
+    claim="a person has no second spelling in digits, signs, forms or invisible characters",
     test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
 )
 def any_text_is_a_person(original):
@@ -175,7 +175,7 @@ def databases_without_their_end(original):
 
 @mutant(
     "epsworth.policy.ledger.store.LedgerEntry.linked",
-    claim="a head tells whether a ledger begins with exactly the runs it covers",
+    claim="a head tells whether a ledger begins with exactly its runs",
     test=f"{STORE}::test_a_head_notices_what_the_owner_edits",
 )
 def heads_of_names_alone(original):
@@ -184,7 +184,7 @@ def heads_of_names_alone(original):
 
 @mutant(
     "epsworth.policy.ledger.store.LedgerEntry.linked",
-    claim="a head tells whether a ledger begins with exactly the runs it covers",
+    claim="a head tells whether a ledger begins with exactly its runs",
     test=f"{STORE}::test_a_head_notices_an_older_copy_and_another_past",
 )
 def heads_that_forget_the_name_of_a_run(original):
@@ -193,7 +193,7 @@ def heads_that_forget_the_name_of_a_run(original):
 
 @mutant(
     "epsworth.policy.ledger.people.everyone",
-    claim="a head tells whether a ledger begins with exactly the runs it covers",
+    claim="a head tells whether a ledger begins with exactly its runs",
     test=f"{STORE}::test_sums_that_were_overwritten_are_noticed_by_the_check_of_a_head",
 )
 def sums_taken_as_they_are(original):
@@ -211,7 +211,7 @@ def the_newest_of_all_that_are_read(original):
 
 @mutant(
     "epsworth.policy.ledger.store.Store.check_apart",
-    claim="no output takes the place of an input, policy, receipt or ledger file",
+    claim="no output replaces an input, policy, receipt or ledger file",
     test=f"{STORE}::test_no_output_has_a_name_of_the_ledgers_in_its_folder",
 )
 def outputs_may_be_the_ledger(original):

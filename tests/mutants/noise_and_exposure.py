@@ -182,7 +182,7 @@ def channels_lose_to_nearest(original):
 
 @mutant(
     "epsworth.exposure.neighbours._newton",
-    claim="the model without each row lies within its certificate, at the weakest regularisation too",
+    claim="the model without each row lies within its certificate",
     test=f"{NEIGHBOURS}::test_certificates_hold_for_every_row",
 )
 def remainders_forgotten(original):
@@ -195,7 +195,7 @@ def remainders_forgotten(original):
 
 @mutant(
     "epsworth.exposure.left_out.SelfConcordance.errors",
-    claim="the model without each row lies within its certificate, at the weakest regularisation too",
+    claim="the model without each row lies within its certificate",
     test=f"{NEIGHBOURS}::test_self_concordant_certificates_hold_and_are_never_larger",
 )
 def remainders_a_quarter_as_large(original):
@@ -204,7 +204,7 @@ def remainders_a_quarter_as_large(original):
 
 @mutant(
     "epsworth.exposure.left_out.least_eigenvalue",
-    claim="no eigenvalue of a Hessian is below the one that certificates divide by",
+    claim="no Hessian's eigenvalue is below the one that certificates divide by",
     test=f"{NEIGHBOURS}::test_least_eigenvalues_are_never_above_the_truth",
 )
 def eigenvalues_as_computed(original):
@@ -213,8 +213,7 @@ def eigenvalues_as_computed(original):
 
 @mutant(
     "epsworth.exposure.left_out.Curvature.off_by",
-    claim="without a row a model with an intercept that is free moves no further than certified, and as far as one likes "
-    "where one label is left",
+    claim="a model with a free intercept moves as certified, without bound where one label is left",
     test=f"{MOVES}::test_moves_of_models_with_a_free_intercept_lie_within_their_errors",
 )
 def certificates_a_tenth_as_wide(original):
@@ -241,7 +240,7 @@ def zeros_that_stay_zero(original):
 
 @mutant(
     "epsworth.exposure.steps._Steps._certified",
-    claim="a sparse table's moves lie within their errors, roundings counted",
+    claim="a sparse table's moves lie within their errors",
     test="tests/exposure/test_sparse.py::test_moves_are_off_by_less_than_is_said",
 )
 def a_tenth_of_what_moves_are_off_by(original):
@@ -254,7 +253,7 @@ def a_tenth_of_what_moves_are_off_by(original):
 
 @mutant(
     "epsworth.exposure.steps._Steps._form_offs",
-    claim="a sparse table's moves lie within their errors, roundings counted",
+    claim="a sparse table's moves lie within their errors",
     test="tests/exposure/test_sparse.py::test_forms_are_off_by_less_than_is_charged",
 )
 def forms_as_computed(original):

@@ -74,7 +74,7 @@ def information_of_half_the_moment(original):
 
 @mutant(
     "epsworth.pac.exposure.TELLING",
-    claim="worlds whose release all but tells a membership are counted and warned of",
+    claim="worlds whose release all but tells a membership are warned of",
     test="tests/pac/test_standing_out.py::test_a_world_tells_a_record_from_a_likelihood_ratio_of_99_on",
 )
 def only_proofs_are_telling(original):
@@ -210,7 +210,7 @@ def settings_may_change(original):
 
 @mutant(
     "epsworth.pac.worlds.Sampler.fresh",
-    claim="a release's sub-sample is drawn by the operating system's randomness",
+    claim="a release's sub-sample is drawn by the system's randomness",
     test=f"{SECRETS}::test_a_fresh_sub_sample_is_drawn_by_the_operating_system",
 )
 def sub_samples_follow_the_seed(original):

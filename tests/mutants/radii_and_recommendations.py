@@ -126,7 +126,7 @@ def ceilings_to_nearest(original):
 
 @mutant(
     "epsworth.utility.splitting._shared_out",
-    claim="the features' shares of a record's epsilon, even or split, sum to no more than it",
+    claim="the features' shares sum to no more than a record's epsilon",
     test=f"{BEYOND}::test_shares_never_sum_to_more_than_the_total",
 )
 def shares_out_to_nearest(original):
@@ -135,7 +135,7 @@ def shares_out_to_nearest(original):
 
 @mutant(
     "epsworth.mechanisms.record.float_below",
-    claim="the features' shares of a record's epsilon, even or split, sum to no more than it",
+    claim="the features' shares sum to no more than a record's epsilon",
     test="tests/utility/test_epsilons_of_records.py::test_shares_of_a_total_never_add_up_to_more",
 )
 def even_shares_to_nearest(original):

@@ -47,7 +47,7 @@ def undeclared_columns_pass(original):
 
 @mutant(
     "epsworth.policy.beside.without_notes",
-    claim="no note of an input and no unused category travels with a table",
+    claim="no note of an input, no unused category travels with a table",
     test=f"{PERTURB}::test_notes_of_columns_do_not_travel_with_a_table",
 )
 def notes_travel(original):
@@ -56,7 +56,7 @@ def notes_travel(original):
 
 @mutant(
     "epsworth.policy.columns.without_unused",
-    claim="no note of an input and no unused category travels with a table",
+    claim="no note of an input, no unused category travels with a table",
     test=f"{UNUSED}::test_what_no_row_holds_does_not_leave",
 )
 def unused_categories_leave(original):
@@ -74,7 +74,7 @@ def lists_of_values_are_drawn_for(original):
 
 @mutant(
     "epsworth.policy.files.outputs.check_released",
-    claim="no value leaves a table that is not in the policy's public table",
+    claim="no value leaves that is not in the policy's public table",
     test=f"{VERIFIED}::test_what_is_not_public_never_leaves",
 )
 def released_values_unchecked(original):
@@ -92,7 +92,7 @@ def masked_values_pass(original):
 
 @mutant(
     "epsworth.space.Feature.to_unit",
-    claim="no message shows a table's value or carries an error that could",
+    claim="no message shows a table's value, or carries an error that could",
     test="tests/ground/test_space.py::test_refusals_of_records_show_no_private_value",
 )
 def refusals_show_the_value(original):
@@ -107,7 +107,7 @@ def refusals_show_the_value(original):
 
 @mutant(
     "epsworth.policy.columns.values_withheld",
-    claim="no message shows a table's value or carries an error that could",
+    claim="no message shows a table's value, or carries an error that could",
     test="tests/policy/test_withheld.py::test_an_accident_while_a_table_is_read_is_told_by_its_kind",
 )
 def accidents_are_told_in_full(original):
@@ -116,7 +116,7 @@ def accidents_are_told_in_full(original):
 
 @mutant(
     "epsworth.refusals.alone",
-    claim="no message shows a table's value or carries an error that could",
+    claim="no message shows a table's value, or carries an error that could",
     test="tests/policy/test_nothing_behind_errors.py::test_errors_of_tables_carry_no_other",
 )
 def errors_carry_their_causes(original):
@@ -147,7 +147,7 @@ def digests_of_nothing(original):
 
 @mutant(
     "epsworth.files._same_file",
-    claim="no output takes the place of an input, policy, receipt or ledger file",
+    claim="no output replaces an input, policy, receipt or ledger file",
     test="tests/policy/test_doors.py::test_no_output_takes_the_place_of_another_file",
 )
 def files_compared_by_their_names(original):
@@ -278,7 +278,7 @@ def gaps_come_before_categories(original):
 
 @mutant(
     "epsworth.values.spelt_number",
-    claim="no entry point takes for a number what is none, and no refusal shows a value",
+    claim="no entry point takes for a number what is none, or shows a value",
     test="tests/ground/test_tables.py::test_what_is_no_number_is_none_at_any_door",
 )
 def texts_are_what_python_makes_of_them(original):

@@ -152,7 +152,7 @@ def central_taken_for_local(original):
 
 @mutant(
     "epsworth.learner.amplification.hiding",
-    claim="where ids determine rows, only reports of the smallest row hide each other",
+    claim="where ids determine rows, only the smallest row's reports hide each other",
     test="tests/shuffling/test_shuffled_learner.py::test_rows_that_clients_draw_hide_among_all_and_rows_of_ids_among_their_own",
 )
 def rows_of_ids_taken_for_drawn(original):
@@ -177,7 +177,7 @@ def planned_with_what_is_printed_rounded_up(original):
 
 
 SHUFFLER = "tests/shuffling/test_shuffler.py"
-BATCH = "a forwarded batch is a uniformly random order of checked reports; batches below the planned size are held back"
+BATCH = "a forwarded batch is a uniformly random order of checked reports, never below the planned size"
 
 
 @mutant("epsworth.mechanisms.words.random_order", claim=BATCH, test=f"{SHUFFLER}::test_every_order_is_as_likely")

@@ -18,7 +18,7 @@ GAPS = "tests/utility/test_gaps_in_questions.py"
 
 @mutant(
     "epsworth.utility.engines.sampled.AverageFirst.bound",
-    claim="the average that comes first is paid for out of the answer's risk",
+    claim="the average that comes first is paid for, too",
     test=f"{SHARED}::test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss",
 )
 def the_first_average_has_a_risk_beside(original):
@@ -32,7 +32,7 @@ def the_first_average_has_a_risk_beside(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.mass_error",
-    claim="bounds allow for rounded thresholds and for sums of masses over cells",
+    claim="bounds allow for rounded thresholds and sums of masses over cells",
     test=f"{OUTWARD}::test_sums_over_cells_hold_the_truth",
 )
 def sums_over_cells_trusted_to_the_bit(original):
@@ -41,7 +41,7 @@ def sums_over_cells_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.utility.engines.contraction.misplaced",
-    claim="bounds allow for rounded thresholds and for sums of masses over cells",
+    claim="bounds allow for rounded thresholds and sums of masses over cells",
     test=f"{OUTWARD}::test_edges_on_the_unit_scale_are_allowed_to_be_rounded",
 )
 def thresholds_trusted_to_lie_where_they_are_computed(original):
@@ -112,7 +112,7 @@ def leads_trusted_to_the_bit(original):
 
 @mutant(
     "epsworth.classifiers.trees.TreeModel.slack",
-    claim="near ties of trees are put to the classifier, however large their sums",
+    claim="near ties of trees are put to the classifier",
     test="tests/utility/test_hard_cases.py::test_sums_that_cancel_are_asked_about",
 )
 def rounding_of_large_sums_forgotten(original):
@@ -160,7 +160,7 @@ def checks_that_compared_nothing_pass(original):
 
 @mutant(
     "epsworth.classifiers.networks.Network.holds",
-    claim="nothing is read where single precision could overflow or products underflow",
+    claim="nothing is read where single precision could overflow or underflow",
     test="tests/utility/test_gaps.py::test_numbers_that_single_precision_does_not_hold_are_not_read",
 )
 def single_precision_holds_all_numbers(original):
@@ -226,7 +226,7 @@ def bands_of_half_the_width(original):
 
 @mutant(
     "epsworth.utility.curves.Curves.__post_init__",
-    claim="no answer claims more confidence than its bounds left, files included",
+    claim="no answer claims more confidence than its bounds left",
     test="tests/contract/test_engines.py::test_curves_that_spent_more_than_their_confidence_allows_are_refused",
 )
 def confidence_is_not_compared(original):
@@ -289,7 +289,7 @@ def tails_of_series_a_tenth_smaller(original):
 
 @mutant(
     "epsworth.utility.retention.CERTIFIED",
-    claim="no kernel between regions, and no mechanism for several classifiers, gains more than stated",
+    claim="no kernel between regions, or for several classifiers, gains more than stated",
     test="tests/utility/test_tailored.py::test_ceilings_of_several_classifiers_allow_for_the_rounding_of_their_weights",
 )
 def shares_of_a_gain_are_exact(original):
@@ -307,7 +307,7 @@ def gaps_are_the_lower_end(original):
 
 @mutant(
     "epsworth.policy.rules.Rule.points",
-    claim="declared whole numbers are analysed and released as whole numbers",
+    claim="declared whole numbers are analysed and released as such",
     test=f"{GAPS}::test_whole_numbers_are_analysed_and_released_as_such",
 )
 def whole_numbers_leave_unrounded(original):
@@ -316,7 +316,7 @@ def whole_numbers_leave_unrounded(original):
 
 @mutant(
     "epsworth.rounding.underflows",
-    claim="nothing is read where single precision could overflow or products underflow",
+    claim="nothing is read where single precision could overflow or underflow",
     test="tests/utility/test_linear.py::test_products_that_lose_digits_are_not_read",
 )
 def tiny_products_trusted(original):
