@@ -21,26 +21,22 @@ PAPERS = {
     "ldp-classification": (
         "Baumann 2022, slides on Berrett & Butucea 2019, Classification under Local Differential Privacy"
     ),
-    "privacy-boosting": (
-        "Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy: A Privacy-Boosting Approach"
-    ),
+    "privacy-boosting": ("Jiang et al. 2025, Meeting Utility Constraints in Differential Privacy"),
     "privacy-profile": "LeBlond et al. 2023, Probing the Transition to Dataset-Level Privacy in ML Models",
-    "variation-ratio": "Wang et al. 2024 (arXiv 2304.05007), one claim about shuffled reports, beside the five papers",
+    "variation-ratio": "Wang et al. 2024 (arXiv 2304.05007), one claim beside the five papers",
 }
 NOTES = {  # what all items of a paper rest on
     "ldp-utility": (
-        "PM is the piecewise mechanism, k-RR k-ary response, LR logistic regression, RF a random forest. "
-        "Figures 6 to 14 use our own fits, with clipped Laplace and Gaussian noise; 8, 15 and 16 our own "
-        "convolutional network, as the paper's is not described."
+        "LR is logistic regression, RF a random forest. Figures 6 to 16 use our own fits, with clipped Laplace and "
+        "Gaussian noise, and our own convolutional network."
     ),
     "pac": (
         "Utilities stand at MI 1/64, 1/4 and 4, under anisotropic / isotropic noise, then without noise. "
-        "Our forests have fixed features and noised leaf labels. CIFAR-10 is a copy of 8,000 compressed images, not "
-        "50,000, and a smaller pool needs more noise."
+        "Our forests noise leaf labels, too. CIFAR-10 is a copy of 8,000 compressed images."
     ),
     "privacy-boosting": (
-        "Our copy lacks the displayed formulas: they are rebuilt from the proofs, which convolve the kernel's "
-        "loss with the region as if they were independent; both are functions of the same output."
+        "Formulas are rebuilt from the proofs, which take the kernel's loss and the region for independent; both are "
+        "functions of the same output."
     ),
 }
 PATTERN = re.compile(rf"({'|'.join(PAPERS)})/([a-z]+)-([a-z0-9.]+)")

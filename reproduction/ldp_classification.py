@@ -29,7 +29,6 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(count <= 2 ** (d + 1) for d, count in most.items())),
         f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3: 2^(d + 1), as in the scale",
-        "an infinite lattice cannot be sent; in floating point a third cell may count",
     )
 
 

@@ -112,7 +112,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-8",
         "Figure 8, section 7.2.3",
-        "Two MNIST images: PM is best; its box says something only from epsilon 4 on.",
+        "Two MNIST images: PM is best.",
         figure_8,
         needs=(DIGITS,),
     ),

@@ -38,7 +38,6 @@ def figure_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(np.allclose(shares, -np.expm1(-0.3 * epsilons), rtol=1e-9))),
         f"{shares[9]:.3f}, {shares[49]:.3f}, {shares[99]:.3f} at epsilon 1, 5, 10",
-        "two readings are wrong: ldp-utility/section-3.1",
         panels=(
             curves("x = .5 in [.2, .8]", ("epsilon", epsilons), "probability", {"Laplace": shares}, besides=(told,)),
         ),
@@ -65,7 +64,7 @@ def section_4_1_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(round(share, 2) == 0.86, corrected=abs(share - 0.86) < 0.01),
         f"{share:.4f}; at x = .1, theta = .15 {true:.4f}, by the formula {printed:.4f}",
-        f"it rounds to .85; its case gives {case:.2f}, the other over-claims where window or ball stick out",
+        f"it rounds to .85; its case gives {case:.2f}, the other over-claims near the ends",
     )
 
 

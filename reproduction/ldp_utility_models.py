@@ -145,8 +145,7 @@ def table_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(ratio > 300),
         "ms, theory / 2000 draws: " + ", ".join(f"{w} {theory[w]:.2f} / {empirical[w]:.2f}" for w in theory),
-        f"drawn as arrays, exponential costs {ratio:.0f} times the formula, not 915; the box's search, left out, "
-        "takes 1.2 to 2.7 million queries per record",
+        f"drawn as arrays, exponential costs {ratio:.0f} times the formula, not 915; the box's search is left out",
     )
 
 
@@ -182,7 +181,7 @@ ITEMS = (
     Item(
         "ldp-utility/example-4",
         "Example 4, appendix C.1.1",
-        "Circular boundary: l2 radius in closed form, l-infinity at least 1/sqrt 2 of it.",
+        "The l2 radius in closed form, l-infinity at least 1/sqrt 2 of it.",
         example_4,
         quick=True,
     ),
@@ -196,7 +195,7 @@ ITEMS = (
     Item(
         "ldp-utility/table-2",
         "Table 2, section 7.2.1",
-        "PM, exponential, Laplace take .24, .94, .30 ms by formula, 6.6, 860, 11 ms by 2000 draws.",
+        "PM, exponential, Laplace: .24, .94, .30 ms by formula, 6.6, 860, 11 by 2000 draws.",
         table_2,
         quick=True,
     ),

@@ -64,7 +64,7 @@ def figure_6(setting: Setting) -> Outcome:
             (f"{name}: exponential above Laplace", bool((exponential > laplace).all())),
             (f"{name}: utility grows with epsilon", bool((np.diff(lower[rows]) > -1e-3).all())),
             (f"{name}: the printed box keeps our label", bool((claimed[rows] <= upper[rows]).all())),
-            (f"{name}: there above unclipped Laplace (not at {', '.join(late) or 'any'})", not late),
+            (f"{name}: there above Laplace (not at {', '.join(late) or 'any'})", not late),
         ]
         numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST)}")
         printed = tuple(curve("" if i else "mass of the printed box", EPSILONS, claimed[row], "paper")
@@ -135,7 +135,6 @@ def figure_10(setting: Setting) -> Outcome:
     return Outcome(
         judged(changes["RF"] > 2 * changes["LR"]),
         f"label changes on a 101 x 101 grid: LR {changes['LR']}, RF {changes['RF']}",
-        "on the plane through record 4",
         panels=tuple(panels),
     )
 
@@ -171,7 +170,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-6",
         "Figure 6, section 7.2.1",
-        "Stroke, record 4: PM before exponential before Laplace; the box bounds from below.",
+        "Stroke, record 4: PM, exponential, Laplace; the box bounds from below.",
         figure_6,
         quick=True,
         needs=_STROKE,
@@ -203,7 +202,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-11",
         "Figure 11, appendix C.4.4",
-        "Stroke, LR: PM, exponential, Laplace, average and worst case.",
+        "Stroke, LR: PM, exponential, Laplace, on average and at worst.",
         lambda setting: _over_dataset(setting, STROKE, "LR"),
         quick=True,
         needs=_STROKE,

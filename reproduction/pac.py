@@ -48,7 +48,6 @@ def equation_2(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(round(one, 2) == printed for one, (_, printed) in zip(ours, pairs, strict=True))),
         f"epsilon {ours[0]:.4f} and {ours[1]:.4f}; {back[0]:.3f} % and {back[1]:.3f} % for .36 and 2.98",
-        "the same average success, never the same privacy",
     )
 
 
@@ -65,7 +64,7 @@ def theorem_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(max(used) <= 1 and symmetric, corrected=max(used) <= 1),
         f"1/2 sum ln(1 + s/e) is {min(used):.2f} to {max(used):.3f} of the budget in 300 random cases",
-        "the covariance must be A Sigma A^T, not Sigma A^T; noise 'optimal' uses all",
+        "the covariance must be A Sigma A^T, not Sigma A^T",
     )
 
 
@@ -81,8 +80,7 @@ def claim_1(setting: Setting) -> Outcome:
     away = [float(np.linalg.norm(basis - matrix @ turned)) for matrix in (printed, best)]
     return Outcome(
         judged(off < 1e-9 and math.isclose(away[0], away[1], rel_tol=1e-6)),
-        f"off orthogonality, leaves more than {int(away[0])} (singular vectors are not unique); "
-        f"Procrustes {away[1]:.3f}",
+        f"not orthogonal, leaves more than {int(away[0])}; Procrustes {away[1]:.3f}",
         "cut, it is in general not unitary",
     )
 
@@ -123,7 +121,6 @@ def figure_12(setting: Setting) -> Outcome:
     return Outcome(
         judged(first <= 30),
         f"below 5 % from k = {first} on: {100 * priors[29]:.2f} % at 29, {100 * priors[30]:.2f} % at 30",
-        "by pac/equation-6 with its square",
         panels=(
             curves(
                 "50 of 100 are members", ("at least k guessed", list(priors)), "prior", {"ours": list(priors.values())},
@@ -153,7 +150,6 @@ def figure_5(setting: Setting) -> Outcome:
         judged(bool(said and abs(cifar[19] - 0.7) < 0.05)),
         f"first component: Rice {shares['rice'][0]:.1%}, Dry Bean {shares['dry_bean'][0]:.1%}, CIFAR {cifar[0]:.1%}; "
         f"twenty of CIFAR {cifar[19]:.1%}",
-        f"CIFAR-10 by {len(images):,} compressed images",
         panels=tuple(panels),
     )
 
@@ -181,12 +177,11 @@ def figure_10(setting: Setting) -> Outcome:
             )
         )  # fmt: skip
     shown = ", ".join(
-        f"C = {C:g}: {count if count <= most else f'more than {most}'} (largest variance {size[C]:.0e})"
-        for C, count in found.items()
+        f"C = {C:g}: {count if count <= most else f'more than {most}'} ({size[C]:.0e})" for C, count in found.items()
     )
     return Outcome(
         judged(found[1.0] > 10 * found[0.05], corrected=found[1.0] > 10 * found[1e-6]),
-        f"trials: {shown}",
+        f"trials (largest variance): {shown}",
         "an absolute rule stops at once where outputs are small",
         panels=tuple(panels),
     )
@@ -213,7 +208,7 @@ def figure_11(setting: Setting) -> Outcome:
     return Outcome(
         judged(not broken),
         f"advantage at MI 1/64, 1/4, without noise: {'; '.join(shown)} ({trials} trials)",
-        "; ".join(broken) or "thresholds chosen on scored trials show 3 % where there is none",
+        "; ".join(broken),
         panels=tuple(panels),
     )
 

@@ -300,7 +300,7 @@ ITEMS = (
     Item(
         "pac/fig-2",
         "Figure 2, section 6.4",
-        "K-Means: anisotropic beats isotropic; Rice loses nothing, Dry Bean little from MI 1 on.",
+        "K-Means: anisotropic is better; Rice loses nothing, Dry Bean little from MI 1 on.",
         figure_2,
         quick=True,
         needs=TABLES,

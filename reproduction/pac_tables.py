@@ -51,8 +51,7 @@ def table_2(setting: Setting) -> Outcome:
         judged(agree and dp),
         "published rule, least noise, variance as deviation: " + "; ".join(shown),
         ("the noise's variance is taken for its deviation" if off else "the printed cells do not come out")
-        + f"; the DP rows {'come' if dp else 'do not come'} from an l2 clip tuned on the private answer, "
-        "not epsilon-DP for more than one column",
+        + f"; the DP rows {'come' if dp else 'do not come'} from an l2 clip tuned on the private answer",
     )  # fmt: skip
 
 
@@ -86,7 +85,7 @@ ITEMS = (
     Item(
         "pac/table-2",
         "Table 2, section 6.3",
-        "At MI 1/64 private means lie .048 (Iris), .008 (Rice), .005 (Dry Bean) off, DP ones .09, .007, .004.",
+        "At MI 1/64 private means lie .048 (Iris), .008 (Rice), .005 (Dry Bean) off, DP .09, .007, .004.",
         table_2,
         quick=True,
         needs=TABLES,

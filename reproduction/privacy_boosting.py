@@ -16,7 +16,7 @@ from epsworth.noise.tuning import best_boosted, plain, plain_scale
 from reproduction.inversion import delta_of_several
 from reproduction.items import Item, Outcome, Setting, judged
 
-WHY = "independence is assumed (see above)"
+WHY = "independence is assumed"
 
 
 def _boosted(where: Region, failure: float, ratio: float, size: float = 1.0) -> Boosted:
@@ -44,8 +44,8 @@ def theorem_1(setting: Setting) -> Outcome:
     exact, claimed = float(one.profile(0.958)), float(noise.published_delta(one, 0.958))
     return Outcome(
         judged(worse == 0),
-        f"theta 20, beta .001, sigma 1.05 x plain, epsilon .958: delta {exact:.1e}, published {claimed:.1e}; "
-        f"too small in {worse} of {total} cases, by a factor of up to {factor:.0f}",
+        f"theta 20, beta .001, epsilon .958: delta {exact:.1e}, published {claimed:.1e}; too small in {worse} of "
+        f"{total} cases, by up to {factor:.0f} times",
         WHY,
     )
 
@@ -178,7 +178,7 @@ def algorithm_2(setting: Setting) -> Outcome:
         judged(minima == 1),
         f"theta {theta}, beta {failure:g}, delta {delta:g}: {minima} minima, {values[0]:.3f} at the plain kernel and "
         f"{best.epsilon(delta):.3f} inside, {values.max():.3f} between or beyond",
-        "rare (2 of 400 cases), and the objective is untrue (privacy-boosting/remark-4)",
+        "rare (2 of 400 cases), and the objective is untrue",
     )
 
 
@@ -200,8 +200,7 @@ def proposition_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(same and channel.loss <= 2 + 1e-9)),
         f"70 values in tens, epsilon 2, kernel 1: {truth:.4f}, {inside:.4f}, {away:.4f}; true loss {channel.loss:.6f}",
-        f"for regions of one size; for categories of 2 and 8 ln B must fall to {uneven.log_boost:.3f} from 1, or the "
-        "loss exceeds epsilon",
+        f"for regions of one size; for categories of 2 and 8 ln B must fall to {uneven.log_boost:.3f} from 1",
     )
 
 

@@ -121,8 +121,8 @@ def figure_3(setting: Setting) -> Outcome:
             f"sensitivity {size:g}: " + ", ".join(f"{one:.2f} to {two:.2f}" for one, two, _ in found[[0, -1]])
             for size, found in rows.items()
         ),
-        f"gain at delta 1e-3, 1e-5, 1e-9: {', '.join(f'{value:.0%}' for value in strict)} (theta 5, beta .05); "
-        "less steep only where the sensitivity is high",
+        f"gain at delta 1e-3, 1e-5, 1e-9: {', '.join(f'{value:.0%}' for value in strict)}; less steep only at high "
+        "sensitivity",
         panels=(
             *(_compared(found, ("failure probability", failures), f"sensitivity {size:g}, theta 5")
               for size, found in rows.items()),
@@ -163,7 +163,7 @@ def figure_4(setting: Setting) -> Outcome:
         judged(draws[0] > draws[1] > draws[2]),
         f"draws per value by rejecting {', '.join(f'{value:.2f}' for value in draws)} at theta 1, 5, 10; 1e4 values by "
         f"inverse transform {shown} ms",
-        "by rejection; inverse transform takes constant time",
+        "by rejection",
         panels=(
             curves("by rejecting", ("theta", halves), "draws per value", {"boosted": draws}),
             curves(
@@ -177,7 +177,7 @@ def figure_4(setting: Setting) -> Outcome:
 def figure_5(setting: Setting) -> Outcome:
     """Compute exact epsilons in a fixed region: clamped, boosted and truncated."""
     where = region("fixed", (0, 10))
-    kernel = plain_gaussian = Boosted("gaussian", 2.0, 1.0, Absolute(1.0), 1.0).epsilon(DELTA)
+    kernel = Boosted("gaussian", 2.0, 1.0, Absolute(1.0), 1.0).epsilon(DELTA)
     exact, claimed = [], []
     misses, chances = (0.4, 0.2, 0.1, 0.0), (0.0001, 0.1, 0.2, 0.3, 0.4)
     for failure in misses:
@@ -195,8 +195,7 @@ def figure_5(setting: Setting) -> Outcome:
         f"[0, 10], sigma 2, delta 1e-5: clamped {kernel:.3f}, boosted at beta .4, .2, .1 "
         f"{', '.join(f'{value:.3f}' for value in exact[:3])}, truncated {exact[3]:.3f}; published "
         f"{', '.join(f'{value:.3f}' for value in claimed)}; shift {shifts[0]:.3f} to {shifts[-1]:.3f}",
-        "the shift falls; truncation has the least exact epsilon; clamping costs the kernel's "
-        f"{plain_gaussian:.3f}",
+        "the shift falls; truncation has the least exact epsilon",
         panels=(
             curves(
                 "[0, 10], sigma 2, delta 1e-5", ("failure probability", misses), "epsilon",
@@ -223,7 +222,7 @@ def figure_6(setting: Setting) -> Outcome:
     return Outcome(
         judged(widens, corrected=grows),
         f"Gaussian to boosted for 1, 10, 100 releases at theta 2: {', '.join(shown[:3])}",
-        "the gain shrinks: small Renyi orders decide, where boosting hardly gains",
+        "the gain shrinks",
         panels=tuple(
             curves(f"theta {half:g}", ("releases", (1, 10, 100)), "epsilon",
                    dict(zip(("Gaussian", "boosted", "the best noise"), np.array(rows).T, strict=True)), logs="xy")
@@ -268,7 +267,7 @@ def figure_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(said)),
         f"Adult's ages, epsilon 2, kernel's share .05 to 1; {shown[0]}",
-        "splitting users between the two questions is mostly better",
+        "splitting users is mostly better",
         panels=tuple(panels),
     )
 
@@ -290,7 +289,7 @@ ITEMS = (
     Item(
         "privacy-boosting/fig-3",
         "Figure 3, section 5.1",
-        "Boosted epsilons grow more slowly with the confidence; the gain is larger at small delta.",
+        "Boosted epsilons grow more slowly with the confidence, the gain as delta falls.",
         figure_3,
         quick=True,
     ),

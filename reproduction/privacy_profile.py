@@ -206,7 +206,7 @@ def figure_3(setting: Setting) -> Outcome:
     return Outcome(
         judged(bool(inside.all() and np.allclose(printed, radii, rtol=1e-6))),
         f"{inside.mean():.0%} of {len(X):,} neighbours lie within, radii {radii.min():.1e} to {radii.max():.1e}",
-        "caption and text swap panels; the bounds are to be intersected",
+        "caption and text swap panels",
         panels=tuple(panels),
     )
 
@@ -347,7 +347,7 @@ ITEMS = tuple(
         (
             "fig-4",
             "Figure 4, section 5.3",
-            "Centred, losses decay with the distance; off-centre, least where both are equally far.",
+            "Centred, losses decay with the distance; off-centre, least where equally far.",
             figure_4,
         ),
         (
@@ -365,7 +365,7 @@ ITEMS = tuple(
         (
             "fig-7",
             "Figure 7, section 5.4",
-            "Mean losses level off below a cut-off of 1 / distance; row 24239 is most exposed.",
+            "Mean losses level off below 1 / distance; row 24239 is most exposed.",
             figure_7,
         ),
         ("fig-8", "Figure 8, appendix A", "Output perturbation looks as Figure 1 does.", figure_8),

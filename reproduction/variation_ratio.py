@@ -77,7 +77,7 @@ def claim_1(setting: Setting) -> Outcome:
     return Outcome(
         judged(all(form >= truth for form, truth in zip(merged, exact, strict=True))),
         told,
-        f"up to {short:.1f} % below what a data set tells; the stronger clones, for any randomiser, hold",
+        f"up to {short:.1f} % below what a data set tells",
     )
 
 
