@@ -31,8 +31,8 @@ NOTES = {  # what all items of a paper rest on
         "Gaussian noise, and our own convolutional network."
     ),
     "pac": (
-        "Utilities stand at MI 1/64, 1/4 and 4, under anisotropic / isotropic noise, then without noise. "
-        "Our forests noise leaf labels, too. CIFAR-10 is a copy of 8,000 compressed images."
+        "Utilities stand at MI 1/64, 1/4 and 4 under anisotropic noise, in brackets at 1/64 under isotropic, then "
+        "without. Our forests noise leaf labels, too. CIFAR-10 is a copy of 8,000 compressed images."
     ),
     "privacy-boosting": (
         "Formulas are rebuilt from the proofs, which take the kernel's loss and the region for independent; both are "

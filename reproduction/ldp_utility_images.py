@@ -85,7 +85,7 @@ def figure_8(setting: Setting) -> Outcome:
             (f"{title}: it says something only above epsilon 4 (from {start['pm']:g} on)", start["pm"] > 4),
             (f"{title}: that of k-RR above 6 (from {start['krr']:g} on)", start["krr"] > 6),
         ]
-        numbers.append(f"{title}: {numbers_of(lower, MECHANISMS, FOUR)}")
+        numbers.append(f"{title}: {numbers_of(lower, MECHANISMS, FOUR, named=not numbers)}")
         masses = tuple(curve(f"box, {name}", EPSILONS, box[row], "guide") for row, name in enumerate(FOUR[:3]))
         panels.append(shown(f"{title}; dotted: the published search", lower, MECHANISMS, FOUR, masses))
     ours = f"accuracy {accuracy:.3f}; at epsilon 4, " + "; ".join(numbers)
@@ -103,7 +103,7 @@ def figure_16(setting: Setting) -> Outcome:
         main &= not ahead
         said.append((f"{title}: nothing is ahead of PM ({ahead or 'at no epsilon'})", not ahead))
         panels.append(shown(title, bounds.lower, MECHANISMS, FOUR))
-        numbers.append(f"{title}: {numbers_of(bounds.lower, MECHANISMS, FOUR)}")
+        numbers.append(f"{title}: {numbers_of(bounds.lower, MECHANISMS, FOUR, named=not numbers)}")
     ours = f"{len(images)} images, accuracy {accuracy:.3f}; at epsilon 4, " + "; ".join(numbers)
     return claims(said, ours, main, panels=panels)
 

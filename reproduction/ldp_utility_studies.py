@@ -30,9 +30,12 @@ def best(shares: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> tup
     return not ahead, (lead != "pm").sum() < len(EPSILONS) / 2, ", ".join(ahead)
 
 
-def numbers_of(shares: Floats, mechanisms: Sequence[str], among: Sequence[str], epsilon: int = 4) -> str:
-    """Return the shares at one epsilon, by mechanism."""
-    return ", ".join(f"{name} {shares[named_row(mechanisms, name), epsilon - 1]:.3f}" for name in among)
+def numbers_of(
+    shares: Floats, mechanisms: Sequence[str], among: Sequence[str], epsilon: int = 4, named: bool = True
+) -> str:
+    """Return the shares at one epsilon, by mechanism; their names are told once."""
+    values = [f"{shares[named_row(mechanisms, name), epsilon - 1]:.3f}" for name in among]
+    return ", ".join(f"{name} {value}" if named else value for name, value in zip(among, values, strict=True))
 
 
 def shown(
@@ -66,7 +69,7 @@ def figure_6(setting: Setting) -> Outcome:
             (f"{name}: the printed box keeps our label", bool((claimed[rows] <= upper[rows]).all())),
             (f"{name}: there above Laplace (not at {', '.join(late) or 'any'})", not late),
         ]
-        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST)}")
+        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST, named=not numbers)}")
         printed = tuple(curve("" if i else "mass of the printed box", EPSILONS, claimed[row], "paper")
                         for i, row in enumerate(rows))  # fmt: skip
         panels.append(shown(name, lower, STROKE.mechanisms, FIRST, printed))
@@ -98,7 +101,7 @@ def figure_7(setting: Setting) -> Outcome:
             (f"{name}: Gaussian behind the others (except at {', '.join(f'{e:g}' for e in behind) or 'none'})",
              behind.size == 0),
         ]  # fmt: skip
-        numbers.append(f"{name}: {numbers_of(lower, BANK.mechanisms, names)}")
+        numbers.append(f"{name}: {numbers_of(lower, BANK.mechanisms, names, named=not numbers)}")
         panels.append(shown(name, lower, BANK.mechanisms, names))
     return claims(said, "at epsilon 4, " + "; ".join(numbers), main, panels=panels)
 
@@ -114,7 +117,7 @@ def figure_9(setting: Setting) -> Outcome:
         where = f"from {crossed[0]:g} on" if crossed.size else "nowhere"
         said.append((f"{name}: k-RR is ahead of SW above 6 ({where})", set(crossed) == {7.0, 8.0}))
         main |= bool({7.0, 8.0} <= set(crossed) and crossed.size < len(EPSILONS))
-        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, ('sw', 'krr'), 8)}")
+        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, ('sw', 'krr'), 8, not numbers)}")
         panels.append(shown(name, lower, STROKE.mechanisms, ("sw", "krr")))
     return claims(said, "at epsilon 8, " + "; ".join(numbers), main, panels=panels)
 
@@ -156,7 +159,7 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
     ]
     ours = (
         f"{len(rows)} records, epsilon 4; average: {numbers_of(average, study.mechanisms, names)}; "
-        f"worst: {numbers_of(worst.lower, study.mechanisms, names)}"
+        f"worst: {numbers_of(worst.lower, study.mechanisms, names, named=False)}"
     )
     panels = [
         shown(title, shares, study.mechanisms, names)

@@ -128,8 +128,8 @@ def _told(found: Sequence[Row]) -> str:
     rows = []
     for one in found:
         at = [one.budgets.index(budget) for budget in SHOWN]
-        values = " / ".join(" ".join(f"{one.values[rule][i]:.3f}" for i in at) for rule in RULES[:2])
-        rows.append(f"{one.name} {values}, bare {one.bare:.3f}")
+        values = " ".join(f"{one.values['paper'][i]:.3f}" for i in at)
+        rows.append(f"{one.name} {values} ({one.values['isotropic_paper'][at[0]]:.3f}), bare {one.bare:.3f}")
     return "; ".join(rows)
 
 
