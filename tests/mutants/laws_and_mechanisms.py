@@ -110,7 +110,7 @@ def ceiling_of_one_label_more(original):
 
 @mutant(
     "epsworth.mechanisms.promise.check_promise",
-    claim="a mechanism or density that users bring is refused if its law breaks its promise at 257 inputs; "
+    claim="a mechanism that users bring is refused if its law breaks its promise at 257 inputs; "
     "passing is called checked, not proven",
     test="tests/contract/test_own_mechanisms.py::test_what_keeps_its_promise_passes_and_a_tenth_more_does_not",
 )
