@@ -15,7 +15,7 @@ ROUNDING = "tests/ground/test_rounding.py"
 
 @mutant(
     "epsworth.bounds.clopper_pearson",
-    claim="exact binomial intervals miss at most as often as asked, by halves",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_clopper_pearson_covers_exactly",
 )
 def interval_with_the_whole_miss_on_each_side(original):
@@ -24,7 +24,7 @@ def interval_with_the_whole_miss_on_each_side(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="exact binomial intervals miss at most as often as asked, by halves",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted(original):
@@ -174,7 +174,7 @@ def fifty_digits_trusted_to_the_last(original):
 
 @mutant(
     "epsworth.bounds.QUANTILE_ULPS",
-    claim="exact binomial intervals miss at most as often as asked, by halves",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_allow_for_the_error_of_the_inverted_beta_function",
 )
 def inverted_beta_function_trusted_for_many_trials(original):
@@ -183,7 +183,7 @@ def inverted_beta_function_trusted_for_many_trials(original):
 
 @mutant(
     "epsworth.bounds.MOST_DRAWS",
-    claim="exact binomial intervals miss at most as often as asked, by halves",
+    claim="exact binomial intervals miss at most as often as asked, half on either side",
     test=f"{BOUNDS}::test_intervals_for_more_trials_allow_for_more",
 )
 def no_more_units_for_more_trials(original):

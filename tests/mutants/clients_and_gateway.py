@@ -39,7 +39,7 @@ def weights_believed(original):
 
 @mutant(
     "epsworth.client.door._Feature.index",
-    claim="a device takes no text, truth or container for a number, shows no value",
+    claim="a device takes no text, truth or container for a number, and shows no value",
     test=f"{CLIENT}::test_values_of_another_kind_are_refused_and_not_shown",
 )
 def truths_are_numbers(original):
@@ -182,7 +182,7 @@ def accidents_in_their_own_words(original):
 
 @mutant(
     "epsworth.gateway.people.People._alone",
-    claim="a gateway charges everybody of a request or nobody, before a draw leaves",
+    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
     test=f"{PEOPLE}::test_a_charge_is_on_the_disk_before_a_draw_leaves",
 )
 def charges_are_not_committed(original):
@@ -206,7 +206,7 @@ def one_draw_more_than_the_budget(original):
 
 @mutant(
     "epsworth.gateway.people.People._charged",
-    claim="a gateway charges everybody of a request or nobody, before a draw leaves",
+    claim="a gateway charges everybody of a request or nobody, on the disk before a draw leaves",
     test=f"{PEOPLE}::test_of_a_request_everybody_is_charged_or_nobody",
 )
 def one_who_can_afford_it_is_enough(original):

@@ -222,7 +222,7 @@ def certificates_a_tenth_as_wide(original):
 
 @mutant(
     "epsworth.exposure.glm.Softmax.reaches",
-    claim="of several classes, too",
+    claim="a model of several classes moves as certified, too",
     test=f"{MOVES}::test_moves_of_several_classes_lie_within_their_errors",
 )
 def ranges_of_scores_a_hundredth_as_wide(original):

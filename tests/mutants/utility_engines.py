@@ -18,7 +18,7 @@ GAPS = "tests/utility/test_gaps_in_questions.py"
 
 @mutant(
     "epsworth.utility.engines.sampled.AverageFirst.bound",
-    claim="the average that comes first is paid for, too",
+    claim="the average that comes first is paid for out of the same risk",
     test=f"{SHARED}::test_the_average_that_comes_first_is_paid_for_out_of_the_same_miss",
 )
 def the_first_average_has_a_risk_beside(original):
