@@ -69,7 +69,8 @@ def _first(mass: Floats) -> float:
 def figure_8(setting: Setting) -> Outcome:
     """Bound the first two images, and search for their boxes as the paper does."""
     model, images, accuracy = network(setting.file(DIGITS), setting.quick)
-    said, numbers, panels, main = [], [], [], True
+    numbers: list[str] = []
+    said, panels, main = [], [], True
     for i, title in enumerate(("first image", "second image")):
         image = images[i : i + 1]
         bounds = _ask(model, image, tolerance=0.05 if setting.quick else 0.01)
@@ -97,7 +98,8 @@ def figure_16(setting: Setting) -> Outcome:
     model, images, accuracy = network(setting.file(DIGITS), setting.quick)
     images = images[:10] if setting.quick else images
     whole = _ask(model, images, over="dataset", tolerance=0.05 if setting.quick else 0.02)
-    said, panels, numbers, main = [], [], [], True
+    numbers: list[str] = []
+    said, panels, main = [], [], True
     for title, bounds in (("average", whole.average()), ("worst case", whole.worst())):
         ahead = _ahead(bounds.lower, bounds.upper)
         main &= not ahead

@@ -48,7 +48,8 @@ def shown(
 
 def figure_6(setting: Setting) -> Outcome:
     """Bound record 4 of the stroke table exactly, and compare the masses of the printed boxes."""
-    said, numbers, panels, main = [], [], [], True
+    numbers: list[str] = []
+    said, panels, main = [], [], True
     for name in studies.MODELS:
         found = fitted(setting.file(""), STROKE, name)
         record = found.record(STROKE)
@@ -86,7 +87,8 @@ def _ahead_unclipped(values: list[float], box: studies.Box) -> list[str]:
 
 def figure_7(setting: Setting) -> Outcome:
     """Bound the bank record exactly."""
-    said, numbers, panels, main = [], [], [], True
+    numbers: list[str] = []
+    said, panels, main = [], [], True
     names = (*FIRST, "gaussian_clipped")
     for name in studies.MODELS:
         found = fitted(setting.file(""), BANK, name)
@@ -108,7 +110,8 @@ def figure_7(setting: Setting) -> Outcome:
 
 def figure_9(setting: Setting) -> Outcome:
     """Bound record 0 of the stroke table under the square wave and k-ary response."""
-    said, numbers, panels, main = [], [], [], False
+    numbers: list[str] = []
+    said, panels, main = [], [], False
     for name in studies.MODELS:
         found = fitted(setting.file(""), STROKE, name)
         lower = studies.ask(found.model, found.record(STROKE, 0), STROKE, tolerance=1e-3).lower[..., 0]
