@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +17,7 @@ from epsworth.noise import levels
 from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share, whole
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.composition import POINTS
+from epsworth.noise.curves import FADING, Counted, Curve, Gaussian, tightest
 from epsworth.noise.lattice import spacing
 from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
@@ -33,6 +34,8 @@ LEAST = 1e-3  # of a law's epsilon: below it, tails are very long
 SPARE = 1e-9  # of delta: a law that uses all of it may exceed it by a rounding, at every epsilon
 LOST = 1e-10  # of a release's share of delta: mass of the tails that is not laid out
 FINEST = 1e-6  # stands for such a share where no delta is asked for
+MOST_COUNTED = 1000  # releases: more of them cost no less
+HIGHEST = 4.0  # log of what may fail times a ratio of densities beyond which no comparison matters
 NEAR = 1e-2  # of the staircase's epsilon: how well the one of a true positive rate is searched
 
 
@@ -188,11 +191,38 @@ class _Search:
             assert self.objective.at is not None
             found = self.built(orders.law(self.objective.at))
             return self._found(found, self.releases * orders.floor(self.objective.at))
-        tried = [self.built(orders.cheapest(lambda half: self.cost(self.built(half), SEARCH_POINTS)))]
-        tried += map(self.built, self._programs())
+        near = orders.cheapest(lambda half: self.cost(self.built(half), SEARCH_POINTS))
+        tried = [self.built(near), *map(self.built, self._programs())]
+        floor, law = self._by_curves(near, min(map(self.cost, tried)))
+        tried += [] if law is None else [self.built(law)]
         costs = list(map(self.cost, tried))
         best = costs.index(min(costs))
-        return self._found(tried[best], self._floor(orders), cost=costs[best])
+        return self._found(tried[best], max(floor, self._floor(orders)), cost=costs[best])
+
+    def _by_curves(self, near: HalfLine, cost: float) -> tuple[float, HalfLine | None]:
+        """Return a floor by what is asked of each release, and the best law where that is the whole question."""
+        root, several = math.sqrt(self.releases), min(self.releases, MOST_COUNTED)
+
+        def of_gaussian(mu: float) -> Gaussian:
+            return Gaussian(mu / root, FADING * self.failing)
+
+        def counted(epsilon: float) -> Counted:
+            return Counted(epsilon, self.delta, several, min(epsilon, HIGHEST - math.log(self.failing)))
+
+        def told_apart(advantage: float) -> Counted:
+            return Counted(0.0, advantage, several, HIGHEST - math.log(self.failing))
+
+        curves: dict[str, Callable[[float], Curve]] = {"gdp": of_gaussian}
+        if self.releases > 1:
+            curves |= {"epsilon": counted, "advantage": told_apart}
+        curve = curves.get(self.objective.name)
+        if curve is None or not 0 < cost < math.inf:
+            return 0.0, None
+        try:
+            found = tightest(self.cells, self.failing, near, curve, cost)
+        except ProgramError:
+            return 0.0, None
+        return min(found.floor, cost), found.law if self.objective.name == "gdp" else None
 
     def _programs(self) -> Iterator[HalfLine]:
         """Yield what else may be best: laws of linear programs, delta's share spent or not, and uniform ones."""
