@@ -11,6 +11,7 @@ ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
 OPTIMA = "tests/noise/test_optimum.py"
+CURVES = "tests/noise/test_curves.py"
 RELATIVE = "tests/noise/test_relative.py"
 RELEASES = "tests/noise/test_release.py"
 EXPOSED = "tests/exposure/test_exposure_rounding.py"
@@ -99,6 +100,27 @@ def losses_a_shade_smaller(original):
 )
 def tangents_of_a_law_with_less_outside(original):
     return lambda cells, half, order, failing: original(cells, half, order, failing / 2)
+
+
+@mutant(
+    "epsworth.noise.curves.Program.proved",
+    claim="no noise of its kind has a μ, or a composed ε, below the stated floor",
+    test=f"{CURVES}::test_no_law_beats_what_a_program_proves",
+)
+def solvers_trusted(original):
+    return lambda self, delta: self.solve(delta).outside * self.failing * 1.05
+
+
+@mutant(
+    "epsworth.noise.curves.Counted._broken",
+    claim="no noise of its kind has a μ, or a composed ε, below the stated floor",
+    test=f"{CURVES}::test_what_releases_keep_together_bounds_each_of_them",
+)
+def events_of_one_release_more(original):
+    def broken(self, p, q):
+        return original(dataclasses.replace(self, releases=self.releases + 1), p, q)
+
+    return broken
 
 
 @mutant(

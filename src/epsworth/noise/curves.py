@@ -124,7 +124,7 @@ class Counted:
         """Return the largest p - e^epsilon q."""
         p, q = self._events
         most = (p - np.exp(epsilon)[:, np.newaxis] * q).max(axis=1)
-        return np.maximum(most * (1 + SURE), RAREST)
+        return as_floats(np.maximum(most * (1 + SURE), RAREST))
 
 
 class Answer(NamedTuple):

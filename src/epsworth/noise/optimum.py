@@ -52,7 +52,8 @@ class Optimum(Result):
     floor : float
         Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
         meets the constraint, costs at least this.  All noises that `cheapest` compares are of that kind.  0 where
-        nothing was proved: epsilons of several releases with a delta, true positive rates, several releases' advantage.
+        nothing was proved, as for true positive rates.  For epsilons of several releases with a delta, and their
+        advantage, it is for one law drawn from independently, and loose.
     floor_any : float
         For the epsilon of one release, the same for any additive noise; often equal, but zero where theta is far below
         the sensitivity, since only answers exactly one sensitivity apart are compared.
