@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -202,28 +202,20 @@ class _Search:
 
     def _by_curves(self, near: HalfLine, cost: float) -> tuple[float, HalfLine | None]:
         """Return a floor by what is asked of each release, and the best law where that is the whole question."""
-        root, several = math.sqrt(self.releases), min(self.releases, MOST_COUNTED)
-
-        def of_gaussian(mu: float) -> Gaussian:
-            return Gaussian(mu / root, FADING * self.failing)
-
-        def counted(epsilon: float) -> Counted:
-            return Counted(epsilon, self.delta, several, min(epsilon, HIGHEST - math.log(self.failing)))
-
-        def told_apart(advantage: float) -> Counted:
-            return Counted(0.0, advantage, several, HIGHEST - math.log(self.failing))
-
-        curves: dict[str, Callable[[float], Curve]] = {"gdp": of_gaussian}
-        if self.releases > 1:
-            curves |= {"epsilon": counted, "advantage": told_apart}
-        curve = curves.get(self.objective.name)
-        if curve is None or not 0 < cost < math.inf:
+        several, high = min(self.releases, MOST_COUNTED), HIGHEST - math.log(self.failing)
+        curves: dict[str, Callable[[float], Curve]] = {
+            "gdp": lambda mu: Gaussian(mu / math.sqrt(self.releases), FADING * self.failing),
+            "epsilon": lambda epsilon: Counted(epsilon, self.delta, several, min(epsilon, high)),
+            "advantage": lambda advantage: Counted(0.0, advantage, several, high),
+        }
+        name = self.objective.name
+        if name not in curves or (self.releases == 1 and name != "gdp") or not 0 < cost < math.inf:
             return 0.0, None
         try:
-            found = tightest(self.cells, self.failing, near, curve, cost)
-        except ProgramError:
-            return 0.0, None
-        return min(found.floor, cost), found.law if self.objective.name == "gdp" else None
+            found = tightest(self.cells, self.failing, near, curves[name], cost)
+        except ProgramError:  # several releases cost no less than one
+            return (replace(self, releases=1).of_one().floor if name == "epsilon" else 0.0), None
+        return min(found.floor, cost), found.law if name == "gdp" else None
 
     def _programs(self) -> Iterator[HalfLine]:
         """Yield what else may be best: laws of linear programs, delta's share spent or not, and uniform ones."""
