@@ -18,7 +18,7 @@ from epsworth.learner import MECHANISMS, Aggregator, Client, LatticeConfig, simu
 from epsworth.learner.coins import WORD, flip_weight, uniform
 from epsworth.learner.disjoint import Hadamard, Ternary, odd_overlap, transform
 from epsworth.learner.mechanism import Users
-from epsworth.learner.wire import VERSION, check, pack
+from epsworth.learner.wire import SHORT, VERSION, check, pack
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords
 from reproduction.published_lattice import discrete_laplace
@@ -318,6 +318,14 @@ def test_no_damaged_byte_and_no_swap_goes_unseen():
             flipped[bit // 8] ^= 1 << bit % 8
         bad.append(flipped[None])
     assert (check(np.concatenate(bad)) != check(report[None])).all()
+
+
+@given(st.integers(1, 2 * SHORT), st.integers(0, 5), st.data())
+def test_checks_are_those_of_zlib(size, rows, data):
+    found = np.frombuffer(data.draw(st.binary(min_size=rows * size, max_size=rows * size)), dtype=np.uint8)
+    table = found.reshape(rows, size)
+    assert check(table).tolist() == [zlib.crc32(row.tobytes()) for row in table]
+    assert check(table[:, 1:]).tolist() == [zlib.crc32(row[1:].tobytes()) for row in table]
 
 
 def test_reports_of_another_version_are_refused_in_a_sentence():
