@@ -179,7 +179,9 @@ def aggregate(
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
     shuffled: Annotated[
         bool,
-        typer.Option("--shuffled", help="The files are batches of learn shuffle, as rows by hash need."),
+        typer.Option(
+            "--shuffled", help="The files are batches of learn shuffle, as rows by hash need; a copy of one is refused."
+        ),
     ] = False,
     jobs: options.Jobs = None,
 ) -> None:

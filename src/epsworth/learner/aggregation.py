@@ -17,7 +17,7 @@ from epsworth.files import reading, replacing
 from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
 from epsworth.learner.config import Asked, asked_kind, checked_asked
 from epsworth.learner.mechanism import Tally, checked_users
-from epsworth.learner.wire import unpack
+from epsworth.learner.wire import joined, unpack
 
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together
@@ -51,6 +51,11 @@ class Aggregator:
     tally : Tally, optional
         Sums to begin with; refused where no reports add up to them.
 
+    Attributes
+    ----------
+    batches : frozenset of str
+        Digests of the shuffler's batches that `aggregate_files` added up: sums that share one are not merged.
+
     Examples
     --------
     >>> from epsworth.learner import Aggregator, Client, LatticeConfig, assigned_rows
@@ -62,12 +67,11 @@ class Aggregator:
     3
     """
 
-    _roll = Roll()  # of nobody; each has its own
-
     def __init__(self, config: Asked, tally: Tally | None = None) -> None:
         self.config = checked_asked(config)
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
         self._roll = Roll()
+        self.batches: frozenset[str] = frozenset()
 
     @property
     def users(self) -> int:
@@ -102,7 +106,7 @@ class Aggregator:
         if asked is not None:
             self._roll.check(asked.seed, marks)
         if not isinstance(reports, (bytes, bytearray, memoryview)):
-            reports = self._joined(reports)
+            reports = joined(self.config, reports)
             if not reports and (asked is None or not asked.ids):
                 return 0
         size, kernel = self.config.report_size, self.config.kernel
@@ -144,16 +148,6 @@ class Aggregator:
             )
         return called(self.config, users, seed)
 
-    def _joined(self, reports: Iterable[bytes]) -> bytes:
-        parts = list(reports)
-        for number, report in enumerate(parts):
-            if len(report) != self.config.report_size:
-                raise ValueError(
-                    f"report {number} has {len(report)} bytes, but one of this configuration has "
-                    f"{self.config.report_size}; it was cut or is foreign"
-                )
-        return b"".join(parts)
-
     def merge(self, other: Aggregator) -> Aggregator:
         """Return a new aggregator with the reports of both."""
         if other.config.fingerprint() != self.config.fingerprint():
@@ -165,9 +159,11 @@ class Aggregator:
             raise ValueError(
                 "one of the sums knows no ids: it was simulated or shuffled, or is a model's; merge those that do"
             )
+        if self.batches & other.batches:
+            raise ValueError("a shuffled batch is in these sums already: every report counts once; leave it out")
         kernel = self.config.kernel
         found = Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
-        found._roll = self._roll.joined(other._roll)
+        found._roll, found.batches = self._roll.joined(other._roll), self.batches | other.batches
         return found
 
     def __copy__(self) -> Aggregator:  # a shallow one would share the ids
@@ -187,6 +183,8 @@ class Aggregator:
         head = {"config": self.config.to_dict(), "sha256": hashlib.sha256(body).hexdigest()}
         if self._roll.marks:
             head |= {"seed": self._roll.seed}
+        if self.batches:
+            head |= {"batches": sorted(self.batches)}
         return MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + body
 
     @classmethod
@@ -202,12 +200,15 @@ class Aggregator:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
         size, seed = 8 * sum(part.size for part in empty), document.get("seed")
+        batches = document.get("batches", [])
         whole = len(body) > size if config.rows == "hash" and seed is not None else len(body) == size
+        whole = whole and isinstance(batches, list) and all(isinstance(one, str) for one in batches)
         if hashlib.sha256(body).hexdigest() != document.get("sha256") or not whole:
             raise ValueError("the state was cut or changed after it was written; aggregate the reports again")
         numbers = np.frombuffer(body[:size], dtype="<i8").astype(np.int64)
         counts, users = np.split(numbers, [empty.counts.size])
         found = cls(config, Tally(counts.reshape(empty.counts.shape), users))
+        found.batches = frozenset(batches)
         if seed is not None and config.rows == "hash":
             found._roll = Roll.of_body(seed, body[size:], found.users)
         return found

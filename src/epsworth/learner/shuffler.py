@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
 from epsworth.learner.config import Asked
 from epsworth.learner.mechanism import Rowed
-from epsworth.learner.report_files import PACKED, Part, checked_sources, is_lines, report_blocks
+from epsworth.learner.report_files import PACKED, Part, checked_sources, is_lines, read_line, report_blocks
 from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
@@ -133,7 +131,7 @@ def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
         try:
             for block in report_blocks(config, Part(path, 0, path.stat().st_size)):
                 checked.add(block)
-                yield block if isinstance(block, bytes) else b"".join(block)
+                yield block
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -193,11 +191,10 @@ def _pair(line: bytes) -> tuple[str, bytes] | None:
     if len(line) > LONGEST_LINE:
         return None
     try:
-        found = json.loads(line)
-        user, report = found["id"], base64.b64decode(found["report"], validate=True)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        user, report = read_line(line)
+    except ValueError:
         return None
-    return (user, report) if isinstance(user, str) else None
+    return None if user is None else (user, report)
 
 
 def _messages(config: Asked, reports: Sequence[bytes]) -> list[Any]:
