@@ -33,7 +33,7 @@ from epsworth.learner import (
     learn_table,
     shuffle_files,
 )
-from epsworth.learner.assignment import called
+from epsworth.learner.client import called
 from reproduction import published_lattice  # noqa: F401  "parity"
 
 SEED = "published after all ids were registered"

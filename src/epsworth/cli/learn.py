@@ -81,7 +81,7 @@ def config(
     """
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
-    from epsworth.learner.table import suited
+    from epsworth.learner.mechanisms import suited
     from epsworth.learner.tables.config import MOST_BY_CELLS
 
     if epsilon is None:

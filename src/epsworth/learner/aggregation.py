@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
-from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
+from epsworth.learner.client import MARK, Called, Seed, called
+from epsworth.learner.coins import Ints
 from epsworth.learner.config import Asked, asked_kind, checked_asked
 from epsworth.learner.mechanism import Tally, checked_users
 from epsworth.learner.wire import joined, unpack
@@ -24,6 +26,59 @@ BATCH = 1 << 22  # bytes of reports that are read together
 CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
 _ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
+
+
+class Roll:
+    """Who reported under one seed: marks of ids, 16 bytes of a digest each.
+
+    Whoever holds it and guesses an id can tell whether it reported, never what.
+    """
+
+    def __init__(self, seed: str = "", marks: Iterable[bytes] = ()) -> None:
+        self.seed, self.marks = seed, set(marks)
+
+    def add(self, seed: str, marks: Collection[bytes]) -> None:
+        """Enter users; refuse those of another seed, and those who reported before."""
+        if self.marks and seed != self.seed:
+            raise ValueError("seed: reports were added under another one; users of two seeds are aggregated apart")
+        twice = next((number for number, mark in enumerate(marks) if mark in self.marks), None)
+        if twice is not None:
+            raise ValueError(f"users: number {twice} reported before; one report per user, drop the second")
+        self.seed = seed
+        self.marks.update(marks)
+
+    def joined(self, other: Roll) -> Roll:
+        """Return both, none of whose users may be in the other."""
+        if common := len(self.marks & other.marks):
+            raise ValueError(f"{common} users reported to both; one report per user: aggregate them once")
+        found = Roll(self.seed, self.marks)
+        if other.marks:
+            found.add(other.seed, other.marks)
+        return found
+
+    def body(self) -> bytes:
+        """Return the marks in order."""
+        return b"".join(sorted(self.marks))
+
+    @classmethod
+    def of_body(cls, seed: object, body: bytes, count: int) -> Roll:
+        """Read `body`; refuse what is none."""
+        marks = [body[start : start + MARK] for start in range(0, len(body), MARK)]
+        ordered = all(one < other for one, other in itertools.pairwise(marks))
+        if not isinstance(seed, str) or len(seed) != 64 or len(marks) != count or len(body) % MARK or not ordered:
+            raise ValueError("the state's ids were changed after it was written; aggregate the reports again")
+        return cls(seed, marks)
+
+
+def refuse_other_rows(rows: Ints, assigned: Ints) -> None:
+    """Refuse reports that are about another row than their user's."""
+    other = rows != assigned
+    if other.any():
+        number = int(np.argmax(other))
+        raise ValueError(
+            f"report {number}: it is about row {int(rows[number])}, but its user's is {int(assigned[number])}; it is a "
+            "fake, or stands beside another id: drop it"
+        )
 
 
 def begins_with(path: str | Path, magic: bytes) -> bool:
@@ -102,9 +157,6 @@ class Aggregator:
             then none of this call is added.
         """
         asked = self._called(users, seed, shuffled)
-        marks = [] if asked is None else asked.marks()
-        if asked is not None:
-            self._roll.check(asked.seed, marks)
         if not isinstance(reports, (bytes, bytearray, memoryview)):
             reports = joined(self.config, reports)
             if not reports and (asked is None or not asked.ids):
@@ -127,11 +179,10 @@ class Aggregator:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
         with _ADDING:  # threads may add at once: none of their reports is lost, and no user enters twice
+            total = kernel.checked(self.tally + found)
             if asked is not None:
-                self._roll.check(asked.seed, marks)
-            self.tally = kernel.checked(self.tally + found)
-            if asked is not None:
-                self._roll.add(asked.seed, marks)
+                self._roll.add(asked.seed, asked.marks())
+            self.tally = total
         return int(found.users.sum())
 
     def _called(self, users: Iterable[str] | None, seed: Seed | None, shuffled: bool) -> Called | None:

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.files import check_distinct, check_name, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
-from epsworth.learner.assignment import Seed, refuse_files, roll_of, seed_bytes
-from epsworth.learner.client import drawn_reports
+from epsworth.learner.client import Seed, drawn_reports, roll_of, seed_bytes
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import Asked, Configuration
 from epsworth.learner.tables.rounds import Step
@@ -157,6 +156,16 @@ def aggregate_files(
             raise ValueError(f"{part.path}: {error}") from None
         progress(number / len(parts))
     return total
+
+
+def refuse_files(config: Asked) -> None:
+    """Refuse files of reports, which hold no ids."""
+    if config.rows == "hash":
+        raise ValueError(
+            "files of reports hold no ids, which rows='hash' needs; let a shuffler check ids and rows (learn shuffle "
+            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports "
+            "with Aggregator.add(reports, users=ids, seed=seed)"
+        )
 
 
 def checked_sources(sources: Sequence[str | Path], destination: Path | None = None) -> list[Path]:
@@ -384,7 +393,11 @@ def reported(
         content["by hash"] = [person, hashlib.sha256(seed_bytes(seed)).hexdigest()]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    request = _request(config, rows, terms)
+    before = "before, and a record answers one round of a table: give other people's"
+    request = ChargeRequest(
+        config.session, config.budget, Fraction(0), rows=rows, terms=terms, adds=f"epsilon {config.epsilon}",
+        left="were reported", where=before if isinstance(config, Step) else "before", output="reports",
+    )  # fmt: skip
     run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
@@ -421,22 +434,6 @@ def _assigned(ids: Sequence[Any], roll: Mapping[str, int | None]) -> Assigned:
             "(--max-rows-per-person 1)"
         )
     return Assigned(own, np.array([roll[one] for one in own], dtype=np.int64))
-
-
-def _request(config: Asked, rows: int, terms: RunTerms) -> ChargeRequest:
-    """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
-    before = "before, and a record answers one round of a table: give other people's"
-    return ChargeRequest(
-        config.session,
-        config.budget,
-        Fraction(0),
-        rows=rows,
-        terms=terms,
-        adds=f"epsilon {config.epsilon}",
-        left="were reported",
-        where=before if isinstance(config, Step) else "before",
-        output="reports",
-    )
 
 
 def _digest(path: Path, store: Ledger) -> bytes:

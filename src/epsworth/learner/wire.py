@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Bytes = NDArray[np.uint8]
 VERSION = 2  # of the format of reports; another number for whatever is changed in it
-SHORT = 64  # bytes of a row whose check is looked up; a call of zlib costs as much as so many look-ups
+SHORT, MANY = 64, 64  # bytes of rows, and how many rows, whose checks are looked up rather than asked of zlib
 HEAD, CHECK = 9, 4  # bytes before a message, of version and fingerprint, and behind it
 
 
@@ -164,9 +164,9 @@ def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
 
 
 def check(rows: Bytes) -> NDArray[np.uint32]:
-    """Return the CRC-32 of every row, lowest byte first."""
+    """Return the CRC-32 of every row, lowest byte first; of many short ones by tables, as fast as they can be read."""
     size = rows.shape[1]
-    if size > SHORT:
+    if size > SHORT or len(rows) < MANY:
         return np.fromiter(map(zlib.crc32, rows), dtype="<u4", count=len(rows))
     found = np.full(len(rows), zlib.crc32(bytes(size)), dtype="<u4")
     for changes, column in zip(_changes(size), rows.T, strict=True):
