@@ -178,10 +178,11 @@ class Aggregator:
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
+        marks = [] if asked is None else asked.marks()
         with _ADDING:  # threads may add at once: none of their reports is lost, and no user enters twice
             total = kernel.checked(self.tally + found)
             if asked is not None:
-                self._roll.add(asked.seed, asked.marks())
+                self._roll.add(asked.seed, marks)
             self.tally = total
         return int(found.users.sum())
 

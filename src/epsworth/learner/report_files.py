@@ -178,11 +178,8 @@ def checked_sources(sources: Sequence[str | Path], destination: Path | None = No
             raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
         if destination is not None:
             check_distinct(source=path, destination=destination)
-        for other in paths[:number]:
-            try:
-                check_distinct(one=path, other=other)
-            except ValueError:
-                raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
+        if any(path.samefile(other) for other in paths[:number]):
+            raise ValueError(f"{path} is named twice: every report counts once; drop it")
     return paths
 
 

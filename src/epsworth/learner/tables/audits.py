@@ -130,8 +130,7 @@ class ScoreAudit(Step):
         """Return the JSON form."""
         return {
             "format": self.FORMAT, "config": self.config.to_dict(), "about": self.about, "score": self.score.to_dict(),
-            "knots": self.knots, "middle": self.middle,
-            "spread": self.spread,
+            "knots": self.knots, "middle": self.middle, "spread": self.spread,
         }  # fmt: skip
 
     @classmethod
