@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.learner import MECHANISMS
 from epsworth.learner.coins import GRAIN, WORD, Ints, coins, uniform
-from epsworth.learner.disjoint import Hadamard, two_sided
 from epsworth.learner.encoding import flat
 from epsworth.learner.mechanism import Rowed, Symbols, Tally, Users
+from epsworth.learner.mechanisms import Hadamard, two_sided
 from epsworth.learner.tails import LEAST
 from epsworth.learner.wire import Bytes, Number, refuse_if
 from epsworth.mechanisms.words import WordSource

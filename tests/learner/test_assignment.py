@@ -22,10 +22,11 @@ from epsworth.learner import (
     simulate,
     write_reports,
 )
-from epsworth.learner.assignment import Roll, numbers_by_hash
+from epsworth.learner.aggregation import Roll
+from epsworth.learner.client import numbers_by_hash
 from epsworth.learner.coins import WORD, odds
-from epsworth.learner.disjoint import transform
 from epsworth.learner.mechanism import Users
+from epsworth.learner.mechanisms import transform
 from epsworth.learner.wire import pack
 from epsworth.mechanisms.words import ReplayableWords
 
@@ -388,9 +389,8 @@ def test_fakes_turn_moons_with_drawn_rows_and_hardly_with_assigned_ones(fakes, d
 def test_everybody_who_reported_is_remembered():
     roll, marks = Roll(), [number.to_bytes(16, "big") for number in range(3000)]
     for start in range(0, 3000, 500):
-        roll.check("s", marks[start : start + 500])
         roll.add("s", marks[start : start + 500])
     for number in (0, 999, 1000, 2999):
         with pytest.raises(ValueError, match="number 0 reported before"):
-            roll.check("s", [marks[number]])
+            roll.add("s", [marks[number]])
     assert roll.body() == b"".join(marks)

@@ -130,8 +130,8 @@ def test_sums_that_no_reports_add_up_to_are_refused(name):
         one, other, *rest = counts.ravel().tolist()
         bad.append((np.array([-1, other + one + 1, *rest]).reshape(counts.shape), users))
     for tally in bad:
-        forged = object.__new__(Aggregator)
-        forged.config, forged.tally = good.config, Tally(*tally)
+        forged = Aggregator(good.config)
+        forged.tally = Tally(*tally)
         for ask in (lambda f=forged: Aggregator.from_state(f.state()), lambda f=forged: good.merge(f)):
             with pytest.raises(ValueError, match=r"contradict|users; aggregate"):
                 ask()

@@ -25,7 +25,7 @@ from epsworth.learner import (
     simulate,
 )
 from epsworth.learner.coins import FARTHEST, GRAIN, odds
-from epsworth.learner.table import suited
+from epsworth.learner.mechanisms import suited
 
 UNIT = LatticeConfig(box=(0, 1), m=8, epsilon=1)
 

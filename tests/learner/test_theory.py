@@ -12,10 +12,9 @@ import pytest
 from epsworth.client.kernels import exp_below
 from epsworth.learner import Classifier, Client, LatticeConfig, simulate
 from epsworth.learner.coins import WORD
-from epsworth.learner.disjoint import Hadamard
 from epsworth.learner.encoding import cells, nearest
 from epsworth.learner.mechanism import Users
-from epsworth.learner.table import MECHANISMS
+from epsworth.learner.mechanisms import MECHANISMS, Hadamard
 from epsworth.mechanisms.rational import stated
 from epsworth.mechanisms.words import ReplayableWords
 from reproduction.published_lattice import Parity, Slides, codes, floors, parities, parity_centres

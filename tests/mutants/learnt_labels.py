@@ -14,7 +14,7 @@ RESULTS = "tests/learner/test_learner_results.py"
 
 
 @mutant(
-    "epsworth.learner.disjoint.Ternary.weights",
+    "epsworth.learner.mechanisms.Ternary.weights",
     claim="a report keeps ε, whatever a record holds or lacks",
     test=f"{REPORTS}::test_ternary_reports_keep_epsilon_by_enumeration",
 )
@@ -75,7 +75,7 @@ def odd_values_fail(original):
 
 
 @mutant(
-    "epsworth.learner.assignment.Roll.add", claim="no id reports twice", test=f"{ASSIGNED}::test_no_id_reports_twice"
+    "epsworth.learner.aggregation.Roll.add", claim="no id reports twice", test=f"{ASSIGNED}::test_no_id_reports_twice"
 )
 def the_first_id_is_forgotten(original):
     return lambda self, seed, marks: original(self, seed, list(marks)[1:])

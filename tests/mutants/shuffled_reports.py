@@ -151,7 +151,7 @@ def central_taken_for_local(original):
 
 
 @mutant(
-    "epsworth.learner.amplification.hiding",
+    "epsworth.learner.config.hiding",
     claim="where ids determine rows, only the smallest row's reports hide each other",
     test="tests/shuffling/test_shuffled_learner.py::test_rows_that_clients_draw_hide_among_all_and_rows_of_ids_among_their_own",
 )
@@ -160,7 +160,7 @@ def rows_of_ids_taken_for_drawn(original):
 
 
 @mutant(
-    "epsworth.learner.amplification.planned_epsilon",
+    "epsworth.learner.planning.planned_epsilon",
     claim="what `local_epsilon` allows keeps the central epsilon asked for",
     test="tests/shuffling/test_shuffled_learner.py::test_a_plan_behind_a_shuffler_keeps_what_was_asked_for_as_printed",
 )
@@ -170,8 +170,7 @@ def planned_with_what_is_printed_rounded_up(original):
 
     def rounded(central_epsilon, *, users, delta, law, fakes):
         given = {"users": users, "delta": delta, "mechanism": law.mechanism, "symbols": law.symbols, "fakes": fakes}
-        short = float(show_up(local_epsilon(central_epsilon, **given), 6))
-        return short, shuffled(short, **given)
+        return shuffled(float(show_up(local_epsilon(central_epsilon, **given), 6)), **given)
 
     return rounded
 

@@ -12,10 +12,9 @@ import pytest
 
 from epsworth.bounds import Risk
 from epsworth.learner import rate
-from epsworth.learner.disjoint import Hadamard, Ternary
 from epsworth.learner.encoding import nearest
 from epsworth.learner.mechanism import Tally, times
-from epsworth.learner.table import MECHANISMS
+from epsworth.learner.mechanisms import MECHANISMS, Hadamard, Ternary
 from epsworth.mechanisms.rational import stated
 from reproduction.published_lattice import Slides, chernoff, codes, floors, parities, parity_centres, published_bound
 

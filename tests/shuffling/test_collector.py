@@ -33,7 +33,7 @@ from epsworth.learner import (
     learn_table,
     shuffle_files,
 )
-from epsworth.learner.assignment import called
+from epsworth.learner.client import called
 from reproduction import published_lattice  # noqa: F401  "parity"
 
 SEED = "published after all ids were registered"
@@ -75,8 +75,7 @@ def collected(folder, lines, *, at_least=2, ids=IDS, config=CONFIG, seed=SEED, n
 
 def test_a_batch_holds_the_reports_and_nothing_of_ids(tmp_path):
     reports = reports_of(CONFIG, IDS)
-    lines = [line(*pair, time=number) for number, pair in enumerate(zip(IDS, reports, strict=True))]
-    found = collected(tmp_path, lines)
+    found = collected(tmp_path, [line(*pair) for pair in zip(IDS, reports, strict=True)])
     assert (found.reports, found.forwarded, found.refused) == (60, True, {})
     assert found.smallest_row == min(Counter(assigned_rows(CONFIG, IDS, SEED).tolist()).values())
     batch = tmp_path / "batch.ldp"
@@ -123,12 +122,13 @@ def test_what_is_hostile_is_dropped_and_counted_and_stops_nobody(tmp_path):
         '{"id": "device-001"', "[]", "7", '{"report": "AA=="}', '{"id": 7, "report": "AA=="}',
         '{"id": "device-001", "report": "?"}', "[" * 100_000, f'{{"id": "{IDS[6]}", "report": [{"[]," * 40_000}0]}}',
         '{"id": "device-001", "report": 1e999}',
+        line(IDS[1], reports[1], time=7), line(IDS[1], reports[1])[:-1] + ', "id": "device-001"}',
     ]  # fmt: skip
     honest = [line(*pair) for pair in zip(IDS, reports, strict=True)]
     mixed = [one for pair in itertools.zip_longest(hostile, honest) for one in pair if one is not None]
     found = collected(tmp_path, [*mixed, "", honest[4], line(IDS[5], reports_of(CONFIG, IDS)[5])])
     assert (found.reports, found.forwarded) == (60, True)
-    assert found.refused == {"damaged": 14, "of no registered id": 1, "about another row": 1, "second of an id": 2}
+    assert found.refused == {"damaged": 16, "of no registered id": 1, "about another row": 1, "second of an id": 2}
     assert Counter(in_file(tmp_path / "batch.ldp")) == Counter(reports)
 
 
@@ -180,17 +180,49 @@ def test_sums_of_a_batch_are_those_of_reports_with_ids(tmp_path):
     assert sums.seed == ""
     assert Aggregator.from_state(sums.state()) == sums
     assert Classifier.from_aggregate(sums).aggregate.users == 60
-    twice = sums.merge(sums)
-    assert twice.users == 120
     for wrong, words in (
         (lambda: aggregate_files(CONFIG, [batch]), "files of reports hold no ids"),
         (lambda: sums.add(reports, users=IDS, seed=SEED), "simulated or shuffled"),
         (lambda: named.add(batch.read_bytes(), shuffled=True), "a shuffled batch holds none; aggregate it apart"),
         (lambda: named.merge(sums), "simulated or shuffled"),
+        (lambda: sums.merge(sums), "a shuffled batch is in these sums already"),
         (lambda: Aggregator(CONFIG).add(reports, users=IDS, seed=SEED, shuffled=True), "leave out users and seed"),
     ):
         with pytest.raises(ValueError, match=re.escape(words)):
             wrong()
+
+
+def test_a_batch_counts_once_whatever_it_is_called_and_however_sums_are_joined(tmp_path, monkeypatch):
+    lines = lines_of(CONFIG, IDS)
+    collected(tmp_path, lines[:30])
+    collected(tmp_path, lines[30:], name="other.ldp", ids=IDS[30:])
+    batch, other, copy, state = (tmp_path / name for name in ("batch.ldp", "other.ldp", "copy.ldp", "sums.state"))
+    copy.write_bytes(batch.read_bytes())
+    sums = aggregate_files(CONFIG, [batch, other], shuffled=True)
+    assert sums.users == 60
+    sums.save(state)
+    assert Aggregator.load(state).batches == sums.batches
+    assert len(sums.batches) == 2
+    for sources in ([batch, other, copy], [state, copy], [copy, state]):
+        refused = f"{sources[-1].name}: a shuffled batch is in these sums already: every report counts once; leave it"
+        with pytest.raises(ValueError, match=re.escape(refused)):
+            aggregate_files(CONFIG, sources, shuffled=True)
+    monkeypatch.setattr("epsworth.learner.report_files.PART", 7 * CONFIG.report_size)
+    assert aggregate_files(CONFIG, [batch, other], shuffled=True).tally.users == 60
+    with pytest.raises(ValueError, match=r"copy\.ldp: a shuffled batch is in these sums already"):
+        aggregate_files(CONFIG, [batch, copy], shuffled=True)
+
+
+def test_lines_that_hold_anything_else_are_added_up_nowhere(tmp_path):
+    drawn = LatticeConfig(box=(0, 1), m=4, epsilon=1)
+    text = base64.b64encode(reports_of(drawn, IDS[:1])[0]).decode()
+    for beside in ('"x": 1', '"id": 7', '"report": "AA=="'):
+        path = write(tmp_path / "r.jsonl", [f'{{"report": "{text}", {beside}}}'])
+        with pytest.raises(ValueError, match=r"r\.jsonl: a line is not"):
+            aggregate_files(drawn, [path])
+        with pytest.raises(ValueError, match=r"r\.jsonl: a line is not"):
+            shuffle_files(drawn, [path], tmp_path / "batch.ldp", at_least=2)
+    assert aggregate_files(drawn, [write(tmp_path / "r.jsonl", ["", f'{{"report": "{text}"}}', ""])]).users == 1
 
 
 def test_a_round_takes_those_who_answer_it_and_no_others(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from epsworth.guarantees import local_epsilon, shuffled
 from epsworth.learner import Category, LatticeConfig, Number, TableConfig, plan
-from epsworth.learner.amplification import law_of
+from epsworth.learner.config import law_of
 from epsworth.learner.planning import central_of
 from reproduction import published_lattice  # noqa: F401  "slides", of which no smaller bound is known
 

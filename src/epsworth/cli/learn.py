@@ -81,7 +81,7 @@ def config(
     """
     from epsworth.files import check_writable
     from epsworth.learner import LatticeConfig
-    from epsworth.learner.table import suited
+    from epsworth.learner.mechanisms import suited
     from epsworth.learner.tables.config import MOST_BY_CELLS
 
     if epsilon is None:
@@ -179,7 +179,9 @@ def aggregate(
     out: Annotated[Path, typer.Option("--output", "-o", help="Output: the state; states merge in any order.")],
     shuffled: Annotated[
         bool,
-        typer.Option("--shuffled", help="The files are batches of learn shuffle, as rows by hash need."),
+        typer.Option(
+            "--shuffled", help="The files are batches of learn shuffle, as rows by hash need; a copy of one is refused."
+        ),
     ] = False,
     jobs: options.Jobs = None,
 ) -> None:

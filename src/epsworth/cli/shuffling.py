@@ -42,7 +42,8 @@ class Asked:
     def central(self) -> Central:
         """Return the promise, of the epsilon given or of the one that suffices."""
         from epsworth.guarantees import shuffled
-        from epsworth.learner.amplification import Law, planned_epsilon
+        from epsworth.learner.config import Law
+        from epsworth.learner.planning import planned_epsilon
 
         if self.shuffle is None:
             raise ValueError("--shuffle is missing; give how many reports arrive in one batch")
@@ -55,7 +56,7 @@ class Asked:
                 raise ValueError("--rounds is for --epsilon; with --central-epsilon ask about one batch")
             law = Law(self.mechanism or "any", self.symbols)  # type: ignore[arg-type]
             given: dict[str, Any] = {"users": self.shuffle, "delta": self.delta, "fakes": self.fakes or 0}
-            return planned_epsilon(self.central_epsilon, law=law, **given)[1]
+            return planned_epsilon(self.central_epsilon, law=law, **given)
         found = shuffled(
             self.epsilon, users=self.shuffle, delta=self.delta, mechanism=self.mechanism or "any",  # type: ignore[arg-type]
             symbols=self.symbols, fakes=self.fakes or 0,

@@ -2,16 +2,14 @@
 
 A record is encoded, randomised on the device, and reports are aggregated (Wang, Blocki, Li & Jha 2017):
 
-``encoding``      entries, labels and cells, read as integers; ``walsh``: characters and their transform
-``coins``         draws from integers
+``encoding``      entries, labels and cells, read as integers; ``coins``: draws from integers
 ``wire``          reports as bytes
-``mechanism``     what every mechanism offers; ``disjoint``, ``series``: the mechanisms
-``table``         MECHANISMS: the one table; the choice by variance; how many cells
-``config``        `LatticeConfig`: what clients and server agree on
-``client``        `Client`: one user's report; ``assignment``: which row it is about, by hash
+``mechanism``     what every mechanism offers; ``mechanisms``: MECHANISMS, the choice by variance, how many cells
+``config``        `LatticeConfig`: what clients and server agree on, and what it keeps behind a shuffler
+``client``        `Client`: one user's report, and which row it is about, by hash
 ``aggregation``   `Aggregator`: exact sums; `simulate`: the sums of a population
 ``report_files``  tables reported to files, files aggregated in bounded memory
-``shuffler``      full batches of checked reports in random order; ``amplification``: what they are worth there
+``shuffler``      full batches of checked reports in random order
 ``model``         `Classifier`: labels from an aggregate
 ``certificates``  what is sure about a label; ``tails``: p-values, power; ``fakes``: reports that no client made
 ``planning``      `plan`: users, epsilon, margin; `expected_accuracy`
@@ -29,21 +27,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from epsworth.learner.aggregation import Aggregator, simulate
-from epsworth.learner.assignment import assigned_rounds, assigned_rows
 from epsworth.learner.certificates import Certificates, Holder
-from epsworth.learner.client import Client
+from epsworth.learner.client import Client, assigned_rounds, assigned_rows
 from epsworth.learner.config import LatticeConfig
+from epsworth.learner.mechanisms import MECHANISMS
 from epsworth.learner.model import Classifier
 from epsworth.learner.planning import Plan, expected_accuracy, plan, rate
 from epsworth.learner.report_files import aggregate_files, report_file, write_reports
 from epsworth.learner.shuffler import Batch, shuffle_files
-from epsworth.learner.table import MECHANISMS
-from epsworth.learner.tables.audited import AuditedClassifier
+from epsworth.learner.tables.audits import AuditedClassifier, ScoreAudit
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.learner import TableLearner, learn_table
-from epsworth.learner.tables.model import TableClassifier
-from epsworth.learner.tables.rounds import Round, ScoreAudit
+from epsworth.learner.tables.rounds import Round
+from epsworth.learner.tables.scores import TableClassifier
 from epsworth.learner.validation import Accuracies, PrivateValidation
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,70 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Rng, generator
 from epsworth.documents import read_json
 from epsworth.files import reading, replacing
-from epsworth.learner.assignment import Called, Roll, Seed, called, refuse_other_rows
+from epsworth.learner.client import MARK, Called, Seed, called
+from epsworth.learner.coins import Ints
 from epsworth.learner.config import Asked, asked_kind, checked_asked
 from epsworth.learner.mechanism import Tally, checked_users
-from epsworth.learner.wire import unpack
+from epsworth.learner.wire import joined, unpack
 
 MAGIC = b"epsworth tally 1\n"
 BATCH = 1 << 22  # bytes of reports that are read together
 CACHED = 1 << 18  # bytes of reports that are looked at together, or as many as there are bytes of counters
 _ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
+
+
+class Roll:
+    """Who reported under one seed: marks of ids, 16 bytes of a digest each.
+
+    Whoever holds it and guesses an id can tell whether it reported, never what.
+    """
+
+    def __init__(self, seed: str = "", marks: Iterable[bytes] = ()) -> None:
+        self.seed, self.marks = seed, set(marks)
+
+    def add(self, seed: str, marks: Collection[bytes]) -> None:
+        """Enter users; refuse those of another seed, and those who reported before."""
+        if self.marks and seed != self.seed:
+            raise ValueError("seed: reports were added under another one; users of two seeds are aggregated apart")
+        twice = next((number for number, mark in enumerate(marks) if mark in self.marks), None)
+        if twice is not None:
+            raise ValueError(f"users: number {twice} reported before; one report per user, drop the second")
+        self.seed = seed
+        self.marks.update(marks)
+
+    def joined(self, other: Roll) -> Roll:
+        """Return both, none of whose users may be in the other."""
+        if common := len(self.marks & other.marks):
+            raise ValueError(f"{common} users reported to both; one report per user: aggregate them once")
+        found = Roll(self.seed, self.marks)
+        if other.marks:
+            found.add(other.seed, other.marks)
+        return found
+
+    def body(self) -> bytes:
+        """Return the marks in order."""
+        return b"".join(sorted(self.marks))
+
+    @classmethod
+    def of_body(cls, seed: object, body: bytes, count: int) -> Roll:
+        """Read `body`; refuse what is none."""
+        marks = [body[start : start + MARK] for start in range(0, len(body), MARK)]
+        ordered = all(one < other for one, other in itertools.pairwise(marks))
+        if not isinstance(seed, str) or len(seed) != 64 or len(marks) != count or len(body) % MARK or not ordered:
+            raise ValueError("the state's ids were changed after it was written; aggregate the reports again")
+        return cls(seed, marks)
+
+
+def refuse_other_rows(rows: Ints, assigned: Ints) -> None:
+    """Refuse reports that are about another row than their user's."""
+    other = rows != assigned
+    if other.any():
+        number = int(np.argmax(other))
+        raise ValueError(
+            f"report {number}: it is about row {int(rows[number])}, but its user's is {int(assigned[number])}; it is a "
+            "fake, or stands beside another id: drop it"
+        )
 
 
 def begins_with(path: str | Path, magic: bytes) -> bool:
@@ -51,6 +106,11 @@ class Aggregator:
     tally : Tally, optional
         Sums to begin with; refused where no reports add up to them.
 
+    Attributes
+    ----------
+    batches : frozenset of str
+        Digests of the shuffler's batches that `aggregate_files` added up: sums that share one are not merged.
+
     Examples
     --------
     >>> from epsworth.learner import Aggregator, Client, LatticeConfig, assigned_rows
@@ -62,12 +122,11 @@ class Aggregator:
     3
     """
 
-    _roll = Roll()  # of nobody; each has its own
-
     def __init__(self, config: Asked, tally: Tally | None = None) -> None:
         self.config = checked_asked(config)
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
         self._roll = Roll()
+        self.batches: frozenset[str] = frozenset()
 
     @property
     def users(self) -> int:
@@ -98,11 +157,8 @@ class Aggregator:
             then none of this call is added.
         """
         asked = self._called(users, seed, shuffled)
-        marks = [] if asked is None else asked.marks()
-        if asked is not None:
-            self._roll.check(asked.seed, marks)
         if not isinstance(reports, (bytes, bytearray, memoryview)):
-            reports = self._joined(reports)
+            reports = joined(self.config, reports)
             if not reports and (asked is None or not asked.ids):
                 return 0
         size, kernel = self.config.report_size, self.config.kernel
@@ -122,12 +178,12 @@ class Aggregator:
             except ValueError as error:
                 where = f" (counted from report {start // size} of this call)" if start else ""
                 raise ValueError(f"{error}{where}") from None
+        marks = [] if asked is None else asked.marks()
         with _ADDING:  # threads may add at once: none of their reports is lost, and no user enters twice
-            if asked is not None:
-                self._roll.check(asked.seed, marks)
-            self.tally = kernel.checked(self.tally + found)
+            total = kernel.checked(self.tally + found)
             if asked is not None:
                 self._roll.add(asked.seed, marks)
+            self.tally = total
         return int(found.users.sum())
 
     def _called(self, users: Iterable[str] | None, seed: Seed | None, shuffled: bool) -> Called | None:
@@ -144,16 +200,6 @@ class Aggregator:
             )
         return called(self.config, users, seed)
 
-    def _joined(self, reports: Iterable[bytes]) -> bytes:
-        parts = list(reports)
-        for number, report in enumerate(parts):
-            if len(report) != self.config.report_size:
-                raise ValueError(
-                    f"report {number} has {len(report)} bytes, but one of this configuration has "
-                    f"{self.config.report_size}; it was cut or is foreign"
-                )
-        return b"".join(parts)
-
     def merge(self, other: Aggregator) -> Aggregator:
         """Return a new aggregator with the reports of both."""
         if other.config.fingerprint() != self.config.fingerprint():
@@ -165,9 +211,11 @@ class Aggregator:
             raise ValueError(
                 "one of the sums knows no ids: it was simulated or shuffled, or is a model's; merge those that do"
             )
+        if self.batches & other.batches:
+            raise ValueError("a shuffled batch is in these sums already: every report counts once; leave it out")
         kernel = self.config.kernel
         found = Aggregator(self.config, kernel.checked(self.tally) + kernel.checked(other.tally))
-        found._roll = self._roll.joined(other._roll)
+        found._roll, found.batches = self._roll.joined(other._roll), self.batches | other.batches
         return found
 
     def __copy__(self) -> Aggregator:  # a shallow one would share the ids
@@ -187,6 +235,8 @@ class Aggregator:
         head = {"config": self.config.to_dict(), "sha256": hashlib.sha256(body).hexdigest()}
         if self._roll.marks:
             head |= {"seed": self._roll.seed}
+        if self.batches:
+            head |= {"batches": sorted(self.batches)}
         return MAGIC + json.dumps(head, sort_keys=True).encode() + b"\n" + body
 
     @classmethod
@@ -202,12 +252,15 @@ class Aggregator:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
         size, seed = 8 * sum(part.size for part in empty), document.get("seed")
+        batches = document.get("batches", [])
         whole = len(body) > size if config.rows == "hash" and seed is not None else len(body) == size
+        whole = whole and isinstance(batches, list) and all(isinstance(one, str) for one in batches)
         if hashlib.sha256(body).hexdigest() != document.get("sha256") or not whole:
             raise ValueError("the state was cut or changed after it was written; aggregate the reports again")
         numbers = np.frombuffer(body[:size], dtype="<i8").astype(np.int64)
         counts, users = np.split(numbers, [empty.counts.size])
         found = cls(config, Tally(counts.reshape(empty.counts.shape), users))
+        found.batches = frozenset(batches)
         if seed is not None and config.rows == "hash":
             found._roll = Roll.of_body(seed, body[size:], found.users)
         return found

@@ -141,8 +141,15 @@ def certify(
     if adjust not in get_args(Adjust):
         raise ValueError(f"adjust must be one of {', '.join(get_args(Adjust))}, got {adjust!r}")
     count = fakes_among(fakes, aggregate.users)
-    if count:
-        _refuse_beside_fakes(adjust, holder)
+    if count and holder is not None:
+        raise ValueError(
+            "holder needs fakes = 0: intervals, which it rests on, allow for no fakes; leave one of them out"
+        )
+    if count and adjust == "bh":  # fakes that see all reports choose which true labels stand beside the wrong ones
+        raise ValueError(
+            "adjust='bh' needs cells that do not depend on one another, but fakes see them all; take 'bonferroni' or "
+            "'by'"
+        )
     risk = Risk.of(confidence)
     against, rivals = kernel.against(aggregate.tally, best, count), kernel.classes - 1
     p = times(rivals, against)
@@ -161,28 +168,13 @@ def certify(
         class_array(aggregate.config.classes)[best[cell]], p[cell], adjusted[cell], certified[cell], lower[cell],
         upper[cell], point, cell, confidence, risk.spent, count,
     )  # fmt: skip
-    return found if (reason := why_odd(aggregate, count)) is None else _nothing_certified(found, reason)
-
-
-def _nothing_certified(found: Certificates, reason: str) -> Certificates:
-    ones, unknown, never = (np.full(found.cell.size, value) for value in (1.0, np.nan, False))
-    point = None if found.point is None else never
+    if (reason := why_odd(aggregate, count)) is None:
+        return found
+    ones, unknown, never = (np.full(cell.size, value) for value in (1.0, np.nan, False))
     return replace(
-        found, p_value=ones, adjusted=ones, certified=never, lower=unknown, upper=unknown, point=point, reason=reason
-    )
-
-
-def _refuse_beside_fakes(adjust: Adjust, holder: Holder | None) -> None:
-    """Refuse what a bound on the number of fakes does not save."""
-    if holder is not None:
-        raise ValueError(
-            "holder needs fakes = 0: intervals, which it rests on, allow for no fakes; leave one of them out"
-        )
-    if adjust == "bh":  # fakes that see all reports choose which true labels stand beside the wrong ones
-        raise ValueError(
-            "adjust='bh' needs cells that do not depend on one another, but fakes see them all; take 'bonferroni' or "
-            "'by'"
-        )
+        found, p_value=ones, adjusted=ones, certified=never, lower=unknown, upper=unknown,
+        point=None if point is None else never, reason=reason,
+    )  # fmt: skip
 
 
 def _smooth(aggregate: Aggregator, risk: Risk, holder: Holder) -> Bools:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,21 +20,60 @@ from numpy.typing import ArrayLike
 from epsworth.arrays import Bools, Floats
 from epsworth.documents import in_words, read_json
 from epsworth.files import reading, write_text
-from epsworth.guarantees import Central, Pure
+from epsworth.guarantees import Central, Pure, Shuffled, shuffled
 from epsworth.headers import shown_names
-from epsworth.learner import amplification
 from epsworth.learner.coins import Ints, checked_epsilon
 from epsworth.learner.encoding import Values, column_of, label_positions, names_of, points_of
-from epsworth.learner.mechanism import Mechanism, Rowed, Users
-from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
+from epsworth.learner.mechanism import Mechanism, Rowed, Symbols, Users
+from epsworth.learner.mechanisms import MECHANISMS, MOST_CELLS, MOST_COUNTERS, MOST_GRID_AXES, choose
 from epsworth.learner.wire import CHECK, HEAD
 from epsworth.mechanisms.rational import Exact, stated
-from epsworth.numerals import short
+from epsworth.numerals import short, whole
 from epsworth.rounding import float_above
 
 Outside = Literal["clip", "zero", "refuse"]
 Rows = Literal["drawn", "hash"]
 A_TABLE = "this is the configuration of a table; its clients get a round: write one with epsworth learn open, or open()"
+
+
+class Law(NamedTuple):
+    """Which bound holds for a mechanism's reports: its name for `shuffled`, and its symbols or classes."""
+
+    mechanism: Shuffled
+    symbols: int | None = None
+
+
+def law_of(kernel: Mechanism) -> Law:
+    """Return which law the reports of a mechanism follow; "any" where no smaller bound is proven."""
+    if kernel.name == "krr" and isinstance(kernel, Symbols):
+        return Law("krr", kernel.symbols)
+    if kernel.name == "hadamard" and kernel.classes > 2:
+        return Law("hadamard", kernel.classes)
+    if kernel.name == "oue":
+        return Law("oue")
+    return Law("ternary") if kernel.name == "ternary" else Law("any")
+
+
+def hiding(rows: str, users: int, smallest_row: int | None) -> int:
+    """Return how many reports hide each other: all, or those of the smallest row, which whoever knows an id knows."""
+    if rows == "hash":
+        if smallest_row is None:
+            raise ValueError(
+                "smallest_row is missing: with rows='hash' ids tell rows, and only reports of one row hide each other; "
+                "give how many honest reports the smallest row has, or let clients draw their rows"
+            )
+        return whole("smallest_row", smallest_row, least=0, most=whole("users", users))
+    if smallest_row is not None:
+        raise ValueError("smallest_row is for rows='hash'; clients draw their rows here, and all reports count")
+    return users
+
+
+def shuffled_reports(
+    promise: Pure, law: Law, rows: str, users: int, delta: float, fakes: int, smallest_row: int | None
+) -> Central:
+    """Return what a batch of such reports keeps behind a shuffler."""
+    count = hiding(rows, users, smallest_row)
+    return shuffled(promise, users=count, delta=delta, mechanism=law.mechanism, symbols=law.symbols, fakes=fakes)
 
 
 class Configuration(ABC):
@@ -69,6 +108,14 @@ class Configuration(ABC):
     def known(self) -> Values:
         """Which label an entry of a record is."""
         return Values(self.classes)
+
+    def check_columns(self, names: Sequence[object]) -> None:
+        """Refuse a frame of other columns, or in another order."""
+        if list(names) != list(self.names):
+            raise ValueError(
+                f"{shown_names(names, 'X has the columns')}, but the configuration's features are "
+                f"{', '.join(self.names)}; select them in this order"
+            )
 
     @property
     def budget(self) -> Fraction:
@@ -153,9 +200,26 @@ class Asked(Configuration):
     def checked(self, X: ArrayLike, y: Any) -> Any:
         """Return users of an experiment: values that are not declared are refused."""
 
-    @abstractmethod
+    @property
+    def law(self) -> Law:
+        """Which bound holds for its reports behind a shuffler."""
+        return Law("any")
+
     def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
-        """Return what a batch of such reports keeps behind an anonymising shuffler."""
+        """Return what a batch of such reports keeps behind an anonymising shuffler: see `epsworth.shuffled`.
+
+        Of the ``users`` reports that arrived, one of everybody, ``fakes`` may be fakes, or of people who tell what they
+        sent; ``delta`` lies well below 1 / users.  With ``rows="hash"`` ids tell rows, and ``smallest_row`` is how many
+        reports the smallest one has.  With ``outside="refuse"``, where records decide who reports, it refuses.
+
+        Examples
+        --------
+        >>> from epsworth.learner import LatticeConfig
+        >>> config = LatticeConfig(box=(0, 1), m=8, mechanism="krr", epsilon=1)
+        >>> round(config.shuffled(users=10_000, delta=1e-6).epsilon, 4)
+        0.0186
+        """
+        return shuffled_reports(self.guarantee, self.law, self.rows, users, delta, fakes, smallest_row)
 
     @property
     def session(self) -> str:
@@ -290,38 +354,19 @@ class LatticeConfig(Asked):
         kind = PureOfReporters if self.outside == "refuse" else Pure
         return kind(float_above(reports * self.budget), "record")
 
-    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
-        """Return what a batch of such reports keeps behind an anonymising shuffler: see `epsworth.shuffled`.
-
-        Of the ``users`` reports that arrived, one of everybody, ``fakes`` may be fakes, or of people who tell what they
-        sent; ``delta`` lies well below 1 / users.  With ``rows="hash"`` ids tell rows, and ``smallest_row`` is how many
-        reports the smallest one has.  With ``outside="refuse"``, where records decide who reports, it refuses.
-
-        Examples
-        --------
-        >>> from epsworth.learner import LatticeConfig
-        >>> config = LatticeConfig(box=(0, 1), m=8, mechanism="krr", epsilon=1)
-        >>> round(config.shuffled(users=10_000, delta=1e-6).epsilon, 4)
-        0.0186
-        """
+    @property
+    def law(self) -> Law:
+        """Which bound holds for its reports behind a shuffler."""
         if self.outside == "refuse":
             raise ValueError(
                 "outside='refuse' lets the record decide whether it is reported, which a batch must not tell; "
                 "configure outside='clip' or 'zero'"
             )
-        return amplification.shuffled_reports(
-            self.guarantee, amplification.law_of(self.kernel), rows=self.rows, users=users, delta=delta, fakes=fakes,
-            smallest_row=smallest_row,
-        )  # fmt: skip
+        return law_of(self.kernel)
 
     def hashed(self) -> dict[str, Any]:
         """Return what the fingerprint tells apart."""
         return self.to_dict() | {"alpha": str(self.budget)}
-
-    @cached_property
-    def _edges(self) -> tuple[Floats, Floats]:
-        low, high = np.array(self.box, dtype=np.float64).T
-        return low, high
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
         """Return the users of reports; refuse, naming rows and never values, what a client reports as nowhere.
@@ -365,16 +410,13 @@ class LatticeConfig(Asked):
     def _numbers(self, X: ArrayLike) -> Floats:
         """Return the numbers of a table ``(n, d)``, NaN where an entry is none; a frame's columns must be ours."""
         columns = names_of(X) or list(self.names)
-        if columns != list(self.names) and (self.named or set(columns) == set(self.names)):
-            raise ValueError(
-                f"{shown_names(columns, 'X has the columns')}, but the configuration's features are "
-                f"{', '.join(self.names)}; select them in this order"
-            )
+        if self.named or set(columns) == set(self.names):
+            self.check_columns(columns)
         return points_of(X, len(self.box), ", ".join(self.names))
 
     def scaled(self, points: Floats) -> tuple[Floats, Bools]:
         """Return numbers ``(n, d)``, infinite ones too, clipped to the unit box, and which were outside."""
-        low, high = self._edges
+        low, high = np.array(self.box, dtype=np.float64).T
         inside = np.minimum(np.maximum(points, low), high)
         with np.errstate(all="ignore"):
             return (inside - low) / (high - low), np.asarray((inside != points).any(axis=1))

@@ -20,12 +20,12 @@ from epsworth.learner.aggregation import simulate
 from epsworth.learner.certificates import Adjust, Certificates, Certifying, Fakes, Holder
 from epsworth.learner.config import LatticeConfig, Outside, checked_box, checked_classes
 from epsworth.learner.encoding import array_of
+from epsworth.learner.mechanisms import suited
 from epsworth.learner.model import Classifier, Smoothing
-from epsworth.learner.table import suited
 from epsworth.learner.tables.columns import Category, Number
 from epsworth.learner.tables.config import MOST_BY_CELLS, TableConfig
 from epsworth.learner.tables.learner import learn_table
-from epsworth.learner.tables.model import NO_CERTIFICATE, TableClassifier
+from epsworth.learner.tables.scores import NO_CERTIFICATE, TableClassifier
 from epsworth.mechanisms.rational import Exact
 from epsworth.refusals import alone
 

@@ -15,11 +15,11 @@ from epsworth.drawing import COLOURS, bare, check_plot, drawn_by, new_figure, sa
 from epsworth.learner.certificates import Certificates, Fakes
 from epsworth.learner.fakes import assumption, fakes_among, taken_for_honest
 from epsworth.learner.mechanism import checked_probability
+from epsworth.learner.mechanisms import Cosine
 from epsworth.learner.model import Classifier
-from epsworth.learner.series import Cosine
 from epsworth.learner.tables.columns import BINS, Category, Column, Knots
 from epsworth.learner.tables.learner import TableLearner
-from epsworth.learner.tables.model import TableClassifier
+from epsworth.learner.tables.scores import TableClassifier
 from epsworth.results import json_form
 from epsworth.rounding import float_above, up
 

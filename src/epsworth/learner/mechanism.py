@@ -128,6 +128,11 @@ class Rowed(Tallied):
         assert isinstance(self.format, Number)
         return self.format.below // 2
 
+    @property
+    def rows_in_all(self) -> int:
+        """Rows that a report may be about."""
+        return self.named if self.weights is None else len(self.weights)
+
     def rows_at(self, number: Ints) -> Ints:
         """Return the rows that numbers below `named` fall to."""
         return number

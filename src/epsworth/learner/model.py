@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 from functools import cache, cached_property
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import gaussian_filter1d, map_coordinates
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.files import reading, replacing
@@ -19,7 +19,7 @@ from epsworth.learner.certificates import Adjust, Certificates, Certifying, Fake
 from epsworth.learner.config import LatticeConfig
 from epsworth.learner.encoding import cells, class_array, flat, nearest
 from epsworth.learner.fakes import why_odd
-from epsworth.learner.series import Cosine
+from epsworth.learner.mechanisms import Cosine
 
 WIDTHS = (0.0, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2, 0.25)  # of the box
 REACH = 4  # standard deviations
@@ -33,14 +33,7 @@ def gaussian(m: int, width: float) -> Floats:
     """Return the row-normalised Gaussian of m cells, reflected at both ends; width 0 is the identity."""
     if width == 0:
         return np.eye(m)
-    deviation = width * m
-    steps = np.arange(-int(np.ceil(REACH * deviation)), int(np.ceil(REACH * deviation)) + 1)
-    weight = np.exp(-((steps / deviation) ** 2) / 2)
-    target = (np.arange(m)[:, None] + steps) % (2 * m)
-    target = np.where(target < m, target, 2 * m - 1 - target)
-    matrix = np.zeros((m, m))
-    np.add.at(matrix, (np.arange(m)[:, None], target), weight / weight.sum())
-    return matrix
+    return as_floats(gaussian_filter1d(np.eye(m), width * m, axis=0, radius=int(np.ceil(REACH * width * m))))
 
 
 def smoothed(table: Floats, matrix: Floats, d: int) -> Floats:
@@ -66,32 +59,17 @@ def best_width(table: Floats, d: int, noise: float) -> float:
     return WIDTHS[int(np.argmin(risks))]
 
 
-def corners(unit: Floats, m: int) -> tuple[Floats, Floats]:
-    """Return the lower cell ``(n, d)`` of linear interpolation between cell centres, and the upper one's weight."""
-    place = (unit * m - 0.5).clip(0, m - 1)
-    lower = np.minimum(np.floor(place), max(m - 2, 0))
-    return lower, place - lower
-
-
 def interpolate(table: Floats, unit: Floats) -> Floats:
     """Interpolate linearly between the centres of cells, constant beyond the outermost: ``(n, outputs)``."""
-    m, d = table.shape[0], unit.shape[1]
-    lower, weight = corners(unit, m)
-    found = np.zeros((len(unit), table.shape[-1]))
-    for step in product((0, 1), repeat=d):
-        share = np.where(step, weight, 1 - weight).prod(axis=1)
-        index = np.minimum(lower + step, m - 1).astype(np.intp)
-        found += share[:, None] * table[tuple(index.T)]
-    return found
+    place = (unit * table.shape[0] - 0.5).T
+    outputs = np.moveaxis(table, -1, 0)
+    return np.column_stack([map_coordinates(own, place, order=1, mode="nearest") for own in outputs])
 
 
 def squared_weights(unit: Floats, m: int, width: float) -> Floats:
     """Return the sum of the squared weights of all cells in a smoothed, interpolated value ``(n,)``."""
-    matrix = gaussian(m, width)
-    lower, weight = corners(unit, m)
-    upper = np.minimum(lower + 1, m - 1).astype(np.intp)
-    rows = (1 - weight)[..., None] * matrix[lower.astype(np.intp)] + weight[..., None] * matrix[upper]
-    return as_floats((rows**2).sum(axis=2).prod(axis=1))
+    rows = interpolate(gaussian(m, width), unit.reshape(-1, 1))
+    return as_floats((rows**2).sum(axis=1).reshape(unit.shape).prod(axis=1))
 
 
 class Classifier(Certifying):

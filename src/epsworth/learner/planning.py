@@ -16,12 +16,11 @@ from epsworth.arrays import Floats, Rng, generator
 from epsworth.bounds import Risk
 from epsworth.documents import read_json
 from epsworth.files import reading
-from epsworth.guarantees import Central
+from epsworth.guarantees import Central, local_epsilon, shuffled
 from epsworth.learner.aggregation import simulate
-from epsworth.learner.amplification import law_of, planned_epsilon
 from epsworth.learner.certificates import Fakes
 from epsworth.learner.coins import checked_epsilon
-from epsworth.learner.config import LatticeConfig
+from epsworth.learner.config import LatticeConfig, Law, law_of
 from epsworth.learner.fakes import FALSE_ALARM, assumption, count_of, declared, fakes_among
 from epsworth.learner.mechanism import (
     MOST_USERS,
@@ -31,8 +30,8 @@ from epsworth.learner.mechanism import (
     checked_probability,
     checked_users,
 )
+from epsworth.learner.mechanisms import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.learner.model import Classifier, Smoothing
-from epsworth.learner.table import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
 from epsworth.results import Result
@@ -43,6 +42,7 @@ LEAST_EPSILON, MOST_EPSILON = 1.000001e-6, 60.0  # as the configurations take it
 POWERS = (0.5, 0.8, 0.9)  # of a certificate: as likely as not, usual, high
 SHARP = 1e-6  # relative, of epsilon and margin
 EXACT_BITS = 14  # of the number of users: to the unit up to 2^14, then to a relative 6e-5
+DIGITS = 6  # of a local epsilon that is planned with, rounded down: as it is printed
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,13 @@ def plan(
     return Plan(e, n, v, confidence, found is not None, power, mechanism, count_of(amount, n))
 
 
+def planned_epsilon(central_epsilon: float, *, users: int, delta: float, law: Law, fakes: int) -> Central:
+    """Return what a local epsilon keeps that is as short as it is printed, and suffices for the central one."""
+    given = {"users": users, "delta": delta, "mechanism": law.mechanism, "symbols": law.symbols, "fakes": fakes}
+    found = local_epsilon(central_epsilon, **given)  # type: ignore[arg-type]
+    return shuffled(float(show_down(found, DIGITS)), **given)  # type: ignore[arg-type]
+
+
 def central_of(
     central_epsilon: float,
     *,
@@ -206,7 +213,7 @@ def central_of(
     """Return what reports behind a shuffler keep whose local epsilon is the largest that suffices, of six digits."""
     law = law_of(_family(mechanism, m, d)(Fraction(1)))
     count = count_of(declared(fakes), checked_users(users, "it is how many reports are expected"))
-    return planned_epsilon(central_epsilon, users=users, delta=delta, law=law, fakes=count)[1]
+    return planned_epsilon(central_epsilon, users=users, delta=delta, law=law, fakes=count)
 
 
 def plan_by_power(**question: Any) -> dict[float, Plan | None]:

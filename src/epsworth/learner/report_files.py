@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike
 
 from epsworth.files import check_distinct, check_name, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
-from epsworth.learner.assignment import Seed, refuse_files, roll_of, seed_bytes
-from epsworth.learner.client import drawn_reports
+from epsworth.learner.client import Seed, drawn_reports, roll_of, seed_bytes
 from epsworth.learner.coins import Ints
 from epsworth.learner.config import Asked, Configuration
 from epsworth.learner.tables.rounds import Step
+from epsworth.learner.wire import joined
 from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.numerals import short
 from epsworth.parallel import in_order
@@ -120,7 +120,8 @@ def aggregate_files(
         ``.ldp`` and ``.jsonl`` files of reports, or states of `Aggregator.save`, as machines that share no files do.
     shuffled : bool
         The files of reports are batches of a trusted shuffler (`shuffle_files`): with ``rows="hash"``, and only then,
-        it must be told that rows and ids were checked, since the files hold none.
+        it must be told that rows and ids were checked, since the files hold none.  A batch counts once: the same one
+        under another name, or in a state that holds it, is refused.
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
@@ -147,10 +148,24 @@ def aggregate_files(
     paths = checked_sources(sources)
     parts = [part for path in paths for part in _parts(config, path)]
     total = Aggregator(config)
-    for number, found in enumerate(in_order(partial(_aggregate, config, shuffled), parts, n_jobs=n_jobs), 1):
-        total = total.merge(found)
+    sums = in_order(partial(_aggregate, config, shuffled), parts, n_jobs=n_jobs)
+    for number, (part, found) in enumerate(zip(parts, sums, strict=True), 1):
+        try:
+            total = total.merge(found)
+        except ValueError as error:
+            raise ValueError(f"{part.path}: {error}") from None
         progress(number / len(parts))
     return total
+
+
+def refuse_files(config: Asked) -> None:
+    """Refuse files of reports, which hold no ids."""
+    if config.rows == "hash":
+        raise ValueError(
+            "files of reports hold no ids, which rows='hash' needs; let a shuffler check ids and rows (learn shuffle "
+            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports "
+            "with Aggregator.add(reports, users=ids, seed=seed)"
+        )
 
 
 def checked_sources(sources: Sequence[str | Path], destination: Path | None = None) -> list[Path]:
@@ -163,11 +178,8 @@ def checked_sources(sources: Sequence[str | Path], destination: Path | None = No
             raise ValueError(f"cannot read the reports {path}: there is no such file; check the path")
         if destination is not None:
             check_distinct(source=path, destination=destination)
-        for other in paths[:number]:
-            try:
-                check_distinct(one=path, other=other)
-            except ValueError:
-                raise ValueError(f"{path} is named twice: every report counts once; drop it") from None
+        if any(path.samefile(other) for other in paths[:number]):
+            raise ValueError(f"{path} is named twice: every report counts once; drop it")
     return paths
 
 
@@ -182,11 +194,7 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
 
 def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     if begins_with(part.path, MAGIC):
-        held = Aggregator.load(part.path)
-        try:
-            return Aggregator(config).merge(held)
-        except ValueError as error:
-            raise ValueError(f"{part.path}: {error}") from None
+        return Aggregator.load(part.path)
     if not shuffled:
         refuse_files(config)
     found = Aggregator(config)
@@ -196,14 +204,17 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     except ValueError as error:
         after = f", after {part.start // config.report_size + found.users:,} good ones"
         raise ValueError(f"{part.path}: {error}{after}") from None
+    if shuffled and part.start == 0:
+        with part.path.open("rb") as stream:
+            found.batches = frozenset([hashlib.file_digest(stream, "sha256").hexdigest()])
     return found
 
 
-def report_blocks(config: Asked, part: Part, *, shuffled: bool = False) -> Iterator[bytes | list[bytes]]:
+def report_blocks(config: Asked, part: Part, *, shuffled: bool = False) -> Iterator[bytes]:
     """Yield the reports of a part of a file as they lie there, in bounded memory; shuffled ones have no ids."""
     with part.path.open("rb") as stream:
         if is_lines(part.path):
-            yield from _packed_of_lines(stream, shuffled)
+            yield from _packed_of_lines(stream, config, shuffled)
         else:
             yield from _packed(stream, part, config.report_size)
 
@@ -216,16 +227,31 @@ def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
         yield block
 
 
-def _packed_of_lines(stream: BinaryIO, shuffled: bool) -> Iterator[bytes | list[bytes]]:
+def _packed_of_lines(stream: BinaryIO, config: Asked, shuffled: bool) -> Iterator[bytes]:
     while lines := stream.readlines(BATCH):
-        try:
-            found = [json.loads(line) for line in lines if line.strip()]
-            packed = [base64.b64decode(line["report"], validate=True) for line in found]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError('a line is not {"report": "..."}; it was damaged: drop it') from None
-        if shuffled and any("id" in line for line in found):
+        found = [read_line(line) for line in lines if line.strip()]
+        if shuffled and any(user is not None for user, _ in found):
             raise ValueError("its lines have ids, so that no shuffler has checked and dropped them; shuffle it first")
-        yield packed
+        if found:
+            yield joined(config, (report for _, report in found))
+
+
+def read_line(line: bytes) -> tuple[str | None, bytes]:
+    """Return a line's id, None where it states none, and its report; refuse a line that holds anything else."""
+    try:
+        members = json.loads(line, object_pairs_hook=_members)
+        report, user = members.pop("report"), members.pop("id", None)
+        if not members and (user is None or isinstance(user, str)):
+            return user, base64.b64decode(report, validate=True)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ValueError('a line is not {"report": "..."}, alone or beside an "id"; it was damaged: drop it')
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a member stands twice")
+    return found
 
 
 def _lines(reports: bytes, size: int, ids: Sequence[str] | None) -> bytes:
@@ -364,7 +390,11 @@ def reported(
         content["by hash"] = [person, hashlib.sha256(seed_bytes(seed)).hexdigest()]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    request = _request(config, rows, terms)
+    before = "before, and a record answers one round of a table: give other people's"
+    request = ChargeRequest(
+        config.session, config.budget, Fraction(0), rows=rows, terms=terms, adds=f"epsilon {config.epsilon}",
+        left="were reported", where=before if isinstance(config, Step) else "before", output="reports",
+    )  # fmt: skip
     run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
@@ -401,22 +431,6 @@ def _assigned(ids: Sequence[Any], roll: Mapping[str, int | None]) -> Assigned:
             "(--max-rows-per-person 1)"
         )
     return Assigned(own, np.array([roll[one] for one in own], dtype=np.int64))
-
-
-def _request(config: Asked, rows: int, terms: RunTerms) -> ChargeRequest:
-    """Return what a run costs a row; a table's rounds are one session, of which a record answers one."""
-    before = "before, and a record answers one round of a table: give other people's"
-    return ChargeRequest(
-        config.session,
-        config.budget,
-        Fraction(0),
-        rows=rows,
-        terms=terms,
-        adds=f"epsilon {config.epsilon}",
-        left="were reported",
-        where=before if isinstance(config, Step) else "before",
-        output="reports",
-    )
 
 
 def _digest(path: Path, store: Ledger) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +11,17 @@ import numpy as np
 
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
-from epsworth.learner.assignment import Seed, refuse_files, roll_of, row_count
+from epsworth.learner.client import Seed, roll_of
 from epsworth.learner.config import Asked
-from epsworth.learner.mechanism import Rowed
-from epsworth.learner.report_files import PACKED, Part, checked_sources, is_lines, report_blocks
+from epsworth.learner.report_files import (
+    PACKED,
+    Part,
+    checked_sources,
+    is_lines,
+    read_line,
+    refuse_files,
+    report_blocks,
+)
 from epsworth.learner.wire import unpack
 from epsworth.mechanisms.words import SystemWords, random_order
 from epsworth.numerals import whole
@@ -133,7 +139,7 @@ def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
         try:
             for block in report_blocks(config, Part(path, 0, path.stat().st_size)):
                 checked.add(block)
-                yield block if isinstance(block, bytes) else b"".join(block)
+                yield block
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -145,9 +151,8 @@ class _Collector:
         self.config, self.roll = config, roll
         self.sent: set[str] = set()
         self.reports: list[bytes] = []
-        self.refused: dict[str, int] = {}
-        hashed = config.rows == "hash" and isinstance(config.kernel, Rowed)
-        self.by_row = [0] * row_count(config.kernel) if hashed else None
+        self.refused: Counter[str] = Counter()
+        self.by_row = [0] * config.kernel.rows_in_all if config.rows == "hash" else None
 
     def read(self, path: Path) -> None:
         """Take a file of JSON lines."""
@@ -160,32 +165,28 @@ class _Collector:
                 messages = _messages(self.config, [report for _, report in good])
                 for (user, report), message in zip(good, messages, strict=True):
                     self._take(user, report, message)
-                self._refuse("damaged", len(pairs) - len(good))
+                self.refused["damaged"] += len(pairs) - len(good)
 
     def _take(self, user: str, report: bytes, message: Any) -> None:
         if message is None:
-            self._refuse("damaged")
+            self.refused["damaged"] += 1
         elif user not in self.roll:
-            self._refuse("of no registered id")
+            self.refused["of no registered id"] += 1
         elif (row := self.roll[user]) is not None and row != message // 2:
-            self._refuse("about another row")
+            self.refused["about another row"] += 1
         elif user in self.sent:
-            self._refuse("second of an id")
+            self.refused["second of an id"] += 1
         else:
             self.sent.add(user)
             self.reports.append(report)
             if row is not None and self.by_row is not None:
                 self.by_row[row] += 1
 
-    def _refuse(self, why: str, count: int = 1) -> None:
-        if count:
-            self.refused[why] = self.refused.get(why, 0) + count
-
     def batch(self, least: int) -> Batch:
         """Return what was collected, and whether that is enough."""
         smallest = None if self.by_row is None else min(self.by_row)
         hiding = len(self.reports) if smallest is None else smallest
-        return Batch(len(self.reports), hiding >= least, smallest, self.refused)
+        return Batch(len(self.reports), hiding >= least, smallest, dict(+self.refused))
 
 
 def _pair(line: bytes) -> tuple[str, bytes] | None:
@@ -193,11 +194,10 @@ def _pair(line: bytes) -> tuple[str, bytes] | None:
     if len(line) > LONGEST_LINE:
         return None
     try:
-        found = json.loads(line)
-        user, report = found["id"], base64.b64decode(found["report"], validate=True)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        user, report = read_line(line)
+    except ValueError:
         return None
-    return (user, report) if isinstance(user, str) else None
+    return None if user is None else (user, report)
 
 
 def _messages(config: Asked, reports: Sequence[bytes]) -> list[Any]:

@@ -13,24 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools
-from epsworth.guarantees import Central, Pure
-from epsworth.headers import shown_names
-from epsworth.learner.amplification import Law, shuffled_reports
+from epsworth.guarantees import Central
 from epsworth.learner.coins import WORD, Ints, checked_epsilon, flip_weight
 from epsworth.learner.config import (
     Configuration,
+    Law,
     Rows,
     check_choice,
     checked_classes,
     checked_labels,
     plain_epsilon,
+    shuffled_reports,
 )
 from epsworth.learner.encoding import label_positions, names_of, number_of, positions_of, table_of
 from epsworth.learner.mechanism import checked_users
 from epsworth.learner.tables.columns import Category, Column, Records, checked_columns, column_told
 from epsworth.mechanisms.rational import Exact
 from epsworth.numerals import short
-from epsworth.rounding import float_above
 from epsworth.values import numbers
 
 Prior = Literal["estimated", "balanced"]
@@ -162,15 +161,16 @@ class TableConfig(Configuration):
         if len(self.classes) > 2 and self.rounds != "additive":
             raise ValueError(f"rounds={self.rounds!r} knows two classes, got {len(self.classes)}; use additive")
 
-        if self._most_rows() > MOST_ROWS:
+        sides, pairs = sum(column.side for column in self.columns), len(self.columns) ** 2 // 2
+        if max(self.characters * sides, pairs) > MOST_ROWS:
             raise ValueError(
                 f"columns and classes give more than {MOST_ROWS:,} rows; declare fewer columns, values or labels"
             )
 
-    def _most_rows(self) -> int:
-        characters = 1 << (len(self.classes) - 1).bit_length()
-        d = len(self.columns)
-        return int(max(characters * sum(column.side for column in self.columns), d * d // 2))
+    @property
+    def characters(self) -> int:
+        """Characters of the label: the power of two that holds all classes."""
+        return 1 << (len(self.classes) - 1).bit_length()
 
     def _by_rule(self) -> Plan:
         return planned(self.users, len(self.columns), len(self.classes), self.contrast)
@@ -207,10 +207,7 @@ class TableConfig(Configuration):
         the shuffler must then wait for.  ``delta`` lies well below one over them; the others are of any round.
         """
         count = int(min(share for _, share in self.shares) * self.users) if users is None else users
-        return shuffled_reports(
-            Pure(float_above(self.budget), "record"), Law("any"), rows=self.rows, users=count, delta=delta, fakes=fakes,
-            smallest_row=smallest_row,
-        )  # fmt: skip
+        return shuffled_reports(self.guarantee, Law("any"), self.rows, count, delta, fakes, smallest_row)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -227,12 +224,8 @@ class TableConfig(Configuration):
 
     def admitted(self, X: ArrayLike, y: Any) -> Records:
         """Return the users as their reports will state them: a value that cannot be used is missing, a label none."""
-        with np.errstate(all="ignore"):
-            columns = self._columns_of(X)
-            label = label_positions(self.known, y, len(columns[0]))
-            told = [_coded(column, own) for column, own in zip(self.columns, columns, strict=True)]
-            place, known = (np.column_stack(part) for part in zip(*told, strict=True))
-            return Records(place, known, label)
+        place, known = self._coded(X)
+        return Records(place, known, label_positions(self.known, y, len(place)))
 
     def checked(self, X: ArrayLike, y: Any) -> Records:
         """Return the users of an experiment; refuse what is not declared, naming rows and columns, never values."""
@@ -248,17 +241,18 @@ class TableConfig(Configuration):
 
     def points(self, X: ArrayLike) -> Records:
         """Return the rows of a table without labels."""
-        return self.admitted(X, np.full(len(self._columns_of(X)[0]), self.classes[0]))
+        place, known = self._coded(X)
+        return Records(place, known, np.zeros(len(place), dtype=np.int64))
 
-    def _columns_of(self, X: Any) -> list[NDArray[Any]]:
-        """Return the columns, in the configuration's order, of a frame or of rows."""
-        names, given = list(self.names), names_of(X)
-        if given is not None and given != names:
-            raise ValueError(
-                f"{shown_names(given, 'X has the columns')}, but the configuration's are {', '.join(names)}; "
-                "select them in this order"
-            )
-        return table_of(X, len(names), ", ".join(names))
+    def _coded(self, X: Any) -> tuple[Ints, Bools]:
+        """Return the places of entries ``(n, d)`` of a frame or of rows, and which are known."""
+        if (given := names_of(X)) is not None:
+            self.check_columns(given)
+        columns = table_of(X, len(self.names), ", ".join(self.names))
+        with np.errstate(all="ignore"):
+            told = [_coded(column, own) for column, own in zip(self.columns, columns, strict=True)]
+        place, known = zip(*told, strict=True)
+        return np.column_stack(place), np.column_stack(known)
 
 
 def _coded(column: Column, values: NDArray[Any]) -> tuple[Ints, Bools]:

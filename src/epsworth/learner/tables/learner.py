@@ -20,9 +20,8 @@ from epsworth.learner.mechanism import Tally
 from epsworth.learner.tables.columns import Knots, Records
 from epsworth.learner.tables.config import TableConfig
 from epsworth.learner.tables.estimates import Joint, Values, joint, knots_of, values_of
-from epsworth.learner.tables.model import TableClassifier
 from epsworth.learner.tables.rounds import Round
-from epsworth.learner.tables.scores import Additive, Alive, Binary, alive, naive_bayes, weighted
+from epsworth.learner.tables.scores import Additive, Alive, Binary, TableClassifier, alive, naive_bayes, weighted
 
 FORMAT = "epsworth-table-learner-1"
 BEGINNING = f'{{"format": "{FORMAT}"'.encode()
@@ -233,8 +232,7 @@ def _learnt(learner: TableLearner, records: Records, source: np.random.Generator
     order = source.permutation(n) if users is None else np.arange(n)
     start = 0
     while (asked := learner.open()) is not None:
-        share = next(one.share for one in learner.config.shares if one.purpose == asked.purpose)
-        part = max(1, int(share * (n if users is None else users)))
+        part = max(1, int(dict(learner.config.shares)[asked.purpose] * (n if users is None else users)))
         if users is None:
             own = records.part(order[start : start + part] if start < n else order[-1:])
             tally = asked.kernel.simulate(own, source)

@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.guarantees import Central
-from epsworth.learner.amplification import Law, shuffled_reports
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import Asked, LatticeConfig
+from epsworth.learner.config import Asked
 from epsworth.learner.encoding import signs
-from epsworth.learner.mechanism import Mechanism, Question, Users
+from epsworth.learner.mechanism import Question
 from epsworth.learner.tables.columns import (
     EVEN,
     FINE,
@@ -36,16 +34,11 @@ from epsworth.learner.tables.columns import (
     table_rows,
 )
 from epsworth.learner.tables.config import Purpose, TableConfig
-from epsworth.learner.tables.model import TableClassifier
-from epsworth.learner.tables.scores import UNIT, Additive, Alive, Binary, differences
+from epsworth.learner.tables.scores import Alive, Binary
 
 SILENT = 0.0  # what a record that lacks what a row asks for is worth: its bit is a fair coin
 Maps = tuple[Knots | None, ...]  # of every number one that evens out the bins; of categories none
 WIDEST = 1 << 46  # of a published score / 2^32: far beyond what logarithms of floored densities reach
-BANDS = {"labels": 16, "probabilities": 32}
-KERNELS = {"labels": "hadamard", "probabilities": "oue"}
-REACH = 3.0  # spreads of the score on either side that have bands of their own
-LEAST_SPREAD = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +175,17 @@ class Step(Asked):
         """What all steps share: a record answers in one of them."""
         return self.config.fingerprint()
 
-    def shuffled(self, *, users: int, delta: float, fakes: int = 0, smallest_row: int | None = None) -> Central:
-        """Return what this step's reports keep behind an anonymising shuffler: see `LatticeConfig.shuffled`."""
-        given: dict[str, Any] = {"users": users, "delta": delta, "fakes": fakes, "smallest_row": smallest_row}
-        return shuffled_reports(self.guarantee, Law("any"), rows=self.rows, **given)
+    def users_of(self, records: Records) -> Any:
+        """Return coded records as the kernel takes them."""
+        return records
+
+    def admitted(self, X: ArrayLike, y: Any) -> Any:
+        """Return users as a client takes them: nobody is refused."""
+        return self.users_of(self.config.admitted(X, y))
+
+    def checked(self, X: ArrayLike, y: Any) -> Any:
+        """Return users of an experiment: values that are not declared are refused."""
+        return self.users_of(self.config.checked(X, y))
 
     def hashed(self) -> dict[str, Any]:
         """Return what the fingerprint tells apart."""
@@ -242,8 +242,7 @@ class Round(Step):
         columns, plan = self.config.columns, self.config.plan
         if self.purpose == "quantiles":
             return quantile_rows(columns)
-        characters = 1 << (len(self.config.classes) - 1).bit_length()
-        return table_rows(columns, characters, plan.orders, steep=plan.steep)
+        return table_rows(columns, self.config.characters, plan.orders, steep=plan.steep)
 
     @cached_property
     def kernel(self) -> Question:
@@ -260,21 +259,12 @@ class Round(Step):
     @property
     def users(self) -> int:
         """How many users are expected to answer."""
-        share = next(one.share for one in self.config.shares if one.purpose == self.purpose)
-        return int(share * self.config.users)
+        return int(dict(self.config.shares)[self.purpose] * self.config.users)
 
     @property
     def mechanism(self) -> str:
         """What it asks for."""
         return f"{self.purpose} of a table"
-
-    def admitted(self, X: ArrayLike, y: Any) -> Records:
-        """Return users as a client takes them: nobody is refused."""
-        return self.config.admitted(X, y)
-
-    def checked(self, X: ArrayLike, y: Any) -> Records:
-        """Return users of an experiment: values that are not declared are refused."""
-        return self.config.checked(X, y)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -303,8 +293,6 @@ class Round(Step):
         )  # fmt: skip
         if (purpose == "weights") != (found.scores is not None) or (purpose == "validation") != bool(found.candidates):
             raise ValueError("the round lacks what it asks about, or holds more; open it again")
-        if purpose == "quantiles" and all(isinstance(column, Category) for column in config.columns):
-            raise ValueError("categories have no quantiles; open the round again")
         return found
 
 
@@ -316,14 +304,10 @@ def read_knots(document: Any, config: TableConfig) -> Maps | None:
         raise ValueError(f"knots must be a list of {len(config.columns)}, one per column; open the round again")
     found: list[Knots | None] = []
     for own, column in zip(document, config.columns, strict=True):
-        if isinstance(column, Category):
-            if own is not None:
-                raise ValueError(f"knots: {column.name} is a category and has none; open the round again")
-            found.append(None)
-            continue
-        found.append(rising := _whole("knots", own, FINE + 1))
-        if rising[0] != 0 or rising[-1] != 1 << 32 or any(b < a for a, b in pairwise(rising)):
+        rising = None if isinstance(column, Category) else _whole("knots", own, FINE + 1)
+        if rising and (rising[0] != 0 or rising[-1] != 1 << 32 or any(b < a for a, b in pairwise(rising))):
             raise ValueError(f"knots: those of {column.name} must rise from 0 to 2^32; open the round again")
+        found.append(rising)
     return tuple(found)
 
 
@@ -357,136 +341,3 @@ def _whole(field: str, entries: Any, count: int) -> tuple[int, ...]:
         if isinstance(entry, bool) or not isinstance(entry, int) or abs(entry) > WIDEST:
             raise ValueError(f"{field} must be whole numbers from -2^46 to 2^46; write it again")
     return tuple(entries)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreAudit(Step):
-    """A question about a published classifier of two labels, for users who answered in none of its rounds.
-
-    Claim: a report keeps pure epsilon-LDP for the record, label included.  Scores and bands are fixed before these
-    users report, which makes the certificates of `AuditedClassifier` exact.
-
-    Attributes
-    ----------
-    config, knots
-        Of the table, as in `Round`.
-    score : Binary
-        The score of the second label less that of the first, in whole numbers: the same on every device.
-    about : {"labels", "probabilities"}
-    middle, spread : int
-        Of the scores, in the same units: where the bands lie.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from epsworth.learner import Aggregator, Client, Number, ScoreAudit, TableConfig, learn_table
-    >>> X = np.random.default_rng(0).uniform(size=(20_000, 5))
-    >>> y = X[:, 0] + X[:, 1] > 1
-    >>> columns = [Number(name, 0, 1) for name in "abcde"]
-    >>> model = learn_table(TableConfig(columns, (False, True), epsilon=2, users=20_000), X, y, 1)
-    >>> audit = ScoreAudit.of(model)
-    >>> Aggregator(audit).add(Client(audit).reports(X[:3], y[:3]))
-    3
-    """
-
-    FORMAT: ClassVar[str] = "epsworth-score-audit-1"
-    WORD: ClassVar[str] = "audit"
-    KEYS: ClassVar[tuple[str, ...]] = ("config", "about", "score", "knots", "middle", "spread")
-    NEEDED: ClassVar[tuple[str, ...]] = KEYS
-    HASHED: ClassVar[str] = "epsworth audit"
-
-    config: TableConfig
-    knots: Maps | None
-    score: Binary
-    about: str
-    middle: int
-    spread: int
-
-    def __post_init__(self) -> None:
-        if len(self.config.classes) != 2:
-            raise ValueError(f"an audit is about two labels, got {len(self.config.classes)}")
-        if self.about not in BANDS:
-            raise ValueError(f"about must be one of {', '.join(BANDS)}, got {self.about!r}")
-        if self.config.rows == "hash" and self.about != "labels":
-            raise ValueError("rows='hash' is for audits about labels; reports about probabilities have no rows")
-
-    @classmethod
-    def of(cls, model: TableClassifier, about: str = "labels") -> ScoreAudit:
-        """Return the audit of a classifier of two labels; refuse any other.
-
-        Certificates need the sign of a band's labels alone, ``about="labels"``; "probabilities" need both labels'
-        shares, which costs another report and more users.
-        """
-        knots = None if model.knots is None else tuple(model.knots)
-        if len(model.classes_) != 2:
-            raise ValueError(f"an audit is about two labels, got {len(model.classes_)}; learn one against the rest")
-        middle, spread = _typical(model.scoring)
-        return cls(model.config, knots, Binary.of(model.scoring), about, middle, spread)
-
-    @cached_property
-    def bands(self) -> LatticeConfig:
-        """The question itself: cells of one feature, the score."""
-        reach = REACH * self.spread
-        box = [((self.middle - reach) / UNIT, (self.middle + reach) / UNIT)]
-        return LatticeConfig(
-            box, BANDS[self.about], 1, self.config.classes, KERNELS[self.about], self.config.epsilon, "clip",
-            ("score",), self.config.rows,
-        )  # fmt: skip
-
-    @property
-    def kernel(self) -> Mechanism:
-        """How a user answers."""
-        return self.bands.kernel
-
-    @property
-    def mechanism(self) -> str:
-        """What it asks for."""
-        return "audit of a table"
-
-    def admitted(self, X: ArrayLike, y: Any) -> Users:
-        """Return users as a client takes them: nobody is refused."""
-        return self._users(self.config.admitted(X, y))
-
-    def checked(self, X: ArrayLike, y: Any) -> Users:
-        """Return users of an experiment: values that are not declared are refused."""
-        return self._users(self.config.checked(X, y))
-
-    def scores(self, X: ArrayLike) -> Floats:
-        """Return the published score of every row ``(n, 1)``; whatever a row holds, it has one."""
-        return self._scores(self.config.points(X))
-
-    def _scores(self, records: Records) -> Floats:
-        bins = binned(self.config.columns, records.place, self.knots)
-        return as_floats(self.score.totals(bins, records.known)[:, None] / UNIT)
-
-    def _users(self, records: Records) -> Users:
-        unit, _ = self.bands.scaled(self._scores(records))
-        return Users(unit, np.maximum(records.label, 0), records.label < 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "format": self.FORMAT, "config": self.config.to_dict(), "about": self.about, "score": self.score.to_dict(),
-            "knots": self.knots, "middle": self.middle,
-            "spread": self.spread,
-        }  # fmt: skip
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> ScoreAudit:
-        """Read the JSON form; whatever does not fit the configuration is refused."""
-        config = TableConfig.from_dict(document["config"])
-        middle, spread = document["middle"], document["spread"]
-        for name, found, least in (("middle", middle, -WIDEST), ("spread", spread, 1)):
-            if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= WIDEST:
-                raise ValueError(f"{name} must be a whole number of modest size; write the audit again")
-        knots, score = read_knots(document["knots"], config), read_binary(document["score"], config)
-        return cls(config, knots, score, document["about"], middle, spread)
-
-
-def _typical(model: Additive) -> tuple[int, int]:
-    """Return the middle and the spread of scores if bins were even and columns independent: public numbers alone."""
-    start = float(model.intercept[1] - model.intercept[0])
-    own = differences(model)
-    spread = float(np.sqrt(sum(float(np.var(score)) for score in own)))
-    middle = start + sum(float(score.mean()) for score in own)
-    return round(middle * UNIT), max(round(spread * UNIT), round(LEAST_SPREAD * UNIT))

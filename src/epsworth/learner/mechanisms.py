@@ -1,13 +1,18 @@
-"""Mechanisms on disjoint cells: everybody reports location and label jointly.
+"""The mechanisms, MECHANISMS, and the choice by formula among those that are worth choosing.
+
+On disjoint cells everybody reports location and label jointly:
 
 ``hadamard``  one bit: a random row of the Hadamard matrix times v = (2y - 1) e_cell, flipped
 ``ternary``   every cell of v as -1, 0 or +1, independently
 ``krr``       the pair (cell, class) by k-ary randomised response
 ``oue``       one bit per pair: optimised unary encoding
+
+Instead of cells, ``cosine``: each user reports one random coefficient of a cosine basis as a randomised bit.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -16,13 +21,34 @@ from typing import NamedTuple, final
 import numpy as np
 
 from epsworth.arrays import Floats, as_floats
-from epsworth.learner.coins import WORD, Ints, coins, odds, uniform
+from epsworth.learner.coins import WORD, Ints, checked_epsilon, coins, odds, uniform
 from epsworth.learner.encoding import odd_overlap, transform
-from epsworth.learner.mechanism import BLOCK, Rowed, Symbols, Tally, Users, blocks, one_by_one
+from epsworth.learner.mechanism import (
+    BLOCK,
+    Mechanism,
+    Question,
+    Rowed,
+    Symbols,
+    Tally,
+    Users,
+    blocks,
+    checked_users,
+    one_by_one,
+)
 from epsworth.learner.wire import Number, Packed, column_sums
+from epsworth.mechanisms.rational import Exact
 from epsworth.mechanisms.words import WordSource
 
 MOST_PATTERNS = 8  # classes whose 2^classes patterns of bits are simulated as counts
+CANDIDATES = ("hadamard", "krr", "ternary", "oue")
+WORTH = 1.25  # a longer report must save a fifth of the users
+LONGEST = 4096  # bytes that a device may be asked to send
+MOST_CELLS = 10**7
+MOST_COUNTERS = 8 * MOST_CELLS
+MOST_GRID_AXES = 6
+LARGEST, SMALLEST = 64, 2  # cells per axis, by the rule
+MOST_BY_RULE = 300_000  # cells in all
+HIGHEST = {1: 12, 2: 8, 3: 6, 4: 5}  # degree of the cosine basis, by the rule; 2 for more features
 
 
 @final
@@ -148,14 +174,6 @@ class Ternary(Symbols):
             return Weights(WORD - self.flip, self.flip, WORD // 2)
         wrong = int(WORD / (2 * (bound - 1)))
         return Weights(min(int(bound * wrong), WORD // 2 + wrong), wrong, 2 * wrong)
-
-    def ratio(self) -> Fraction:
-        """Return the largest ratio of two probabilities of a report: users differ in a cell's sign, or in two cells."""
-        right, wrong, noise = self.weights
-        own = [right, WORD - right - wrong, wrong]
-        none = [noise, WORD - 2 * noise, noise]
-        pairs = [(Fraction(a, b), Fraction(b, a)) for a, b in zip(own, none, strict=True) if a and b]
-        return max(max(up for up, _ in pairs) * max(down for _, down in pairs), Fraction(right, wrong))
 
     @cached_property
     def format(self) -> Packed:
@@ -432,3 +450,144 @@ class Oue(Symbols):
         wins, own = tally.counts.copy(), np.arange(self.classes)
         wins[:, own, own] = 0
         return wins
+
+
+@final
+class Cosine(Question, Mechanism):
+    """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator)."""
+
+    name = "cosine"
+    reference = "this project; randomised response of Duchi, Jordan & Wainwright 2013"
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """The exponents ``(coefficients, d)``."""
+        return _degrees(self.m, self.d)
+
+    @property
+    def cells(self) -> int:
+        """Coefficients per output."""
+        return math.comb(self.m + self.d, self.d)
+
+    @property
+    def rows(self) -> int:
+        """Coefficients in all."""
+        return self.cells * self.outputs
+
+    @cached_property
+    def weights(self) -> Ints:
+        """All coefficients alike."""
+        return np.ones(self.rows, dtype=np.int64)
+
+    @property
+    def variance(self) -> float:
+        """Of one coefficient."""
+        return self.rows / self.contrast**2
+
+    @property
+    def norms(self) -> Floats:
+        """Squared norms are 1 / these: 2 for every axis whose degree is not zero."""
+        return as_floats(2.0 ** (self.degrees > 0).sum(axis=1))
+
+    def basis(self, unit: Floats, degrees: Ints) -> Floats:
+        """Return the basis at points ``(n, d)``, for degrees broadcast against them ``(.., d)``."""
+        return as_floats(np.cos(np.pi * unit * degrees).prod(axis=-1))
+
+    def values(self, users: Users, row: Ints) -> Floats:
+        """Return the basis times the signed label; 0 for whoever states nothing."""
+        value = self.basis(users.unit, self.degrees[row // self.outputs])
+        told = 2 * users.label - 1 if self.classes == 2 else users.label == row % self.outputs
+        return np.where(users.outside, 0.0, value * told)
+
+    def means(self, users: Users) -> Floats:
+        """Return every coefficient's mean over the users ``(rows,)``."""
+        told = (2 * users.label - 1)[:, None] if self.classes == 2 else users.label[:, None] == np.arange(self.classes)
+        told = np.where(users.outside[:, None], 0, told)
+        sums = np.zeros((self.cells, self.outputs))
+        for run in blocks(users.label.size, self.cells * self.d):
+            sums += self.basis(users.unit[run, None, :], self.degrees).T @ told[run]
+        return as_floats(sums.ravel() / users.label.size)
+
+    def estimate(self, tally: Tally) -> Floats:
+        """Return the unbiased coefficients ``(coefficients, outputs)``."""
+        lead = tally.counts[:, 1] - tally.counts[:, 0]
+        return as_floats(lead * self.rows / (self.contrast * tally.users[0])).reshape(self.cells, self.outputs)
+
+    def shortened(self, coefficients: Floats, noise: float) -> Floats:
+        """Return the coefficients up to the total degree of the least estimated risk, zeros above."""
+        degree = self.degrees.sum(axis=1)
+        gain = self.norms * (2 * noise * self.outputs - (coefficients**2).sum(axis=1))
+        risk = np.cumsum(np.bincount(degree, weights=gain, minlength=self.m + 1))
+        return np.where((degree <= np.argmin(risk))[:, None], coefficients, 0.0)
+
+    def evaluate(self, coefficients: Floats, unit: Floats) -> Floats:
+        """Return the series at points ``(n, d)``: scores ``(n, outputs)``."""
+        weights = coefficients * self.norms[:, None]
+        runs = blocks(len(unit), self.cells * self.d)
+        return np.concatenate([self.basis(unit[run, None, :], self.degrees) @ weights for run in runs])
+
+
+def _degrees(most: int, d: int) -> Ints:
+    rows: list[tuple[int, ...]] = [()]
+    for _ in range(d):
+        rows = [(*row, k) for row, k in product(rows, range(most + 1)) if sum(row) + k <= most]
+    return np.array(rows, dtype=np.int64)
+
+
+MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Hadamard, Ternary, Krr, Oue, Cosine)}
+
+
+def choose(epsilon: Fraction, m: int, d: int, classes: int, rows: str = "drawn") -> str:
+    """Return the mechanism with the least variance; the one-bit report where no other saves a fifth of the users."""
+    if d > MOST_GRID_AXES:
+        return "cosine"
+    one_bit = Hadamard(epsilon, m, d, classes)
+    if rows == "hash":  # which takes reports that name a row
+        return one_bit.name
+    found: list[tuple[float, Mechanism]] = []
+    for name in CANDIDATES:
+        mechanism = MECHANISMS[name](epsilon, m, d, classes)
+        held = math.prod(mechanism.shape)
+        short = mechanism.format.size <= LONGEST
+        if short and held <= MOST_COUNTERS and (classes == 2 or not mechanism.binary_only):
+            found.append((mechanism.variance, mechanism))
+    if not found:
+        return one_bit.name
+    least, best = min(found, key=lambda entry: entry[0])
+    return best.name if one_bit.variance > WORTH * least else one_bit.name
+
+
+def grid_size(name: str, epsilon: Fraction, d: int, classes: int, users: int) -> int:
+    """Return the cells per axis that suit so many users; for the cosine basis a degree.
+
+    On the partition the largest m with m^d outputs <= (users / variance)^(1/2), m rounded: a typical
+    estimate at one standard deviation.  On the published lattice 1 / h, h = (n epsilon^2)^(-1 / (2 + 2d)), n half of
+    the users.
+    """
+    kind = MECHANISMS[name]
+    if kind.overlapping:
+        return max(1, round(float((users / 2) ** (1 / (2 + 2 * d)) * float(epsilon) ** (1 / (1 + d)))))
+    if kind is Cosine:
+        kernels = [Cosine(epsilon, degree, d, classes) for degree in range(HIGHEST.get(d, 2), 1, -1)]
+        fits = (k.m for k in kernels if k.rows * k.outputs <= users**0.5 * k.contrast)
+        return next(fits, 1)
+    for m in range(LARGEST, SMALLEST, -1):
+        kernel = kind(epsilon, m, d, classes)
+        most = ((users / kernel.mean_variance) ** 0.5 / kernel.outputs) ** (1 / d) + 0.5
+        if kernel.cells * kernel.outputs <= MOST_BY_RULE and m <= most:
+            return m
+    return SMALLEST
+
+
+def suited(name: str, epsilon: Exact, d: int, classes: int, users: int, rows: str = "drawn") -> tuple[str, int]:
+    """Return mechanism and cells per axis for so many users; "auto" chooses with the cells of the one-bit report."""
+    budget = checked_epsilon(epsilon)
+    if d < 1 or classes < 2:
+        raise ValueError(f"need at least one feature and two classes, got {d} and {classes}; declare them")
+    users = checked_users(users, "it is how many reports to expect")
+    if name == "auto":
+        first = "cosine" if d > MOST_GRID_AXES else "hadamard"
+        name = choose(budget, grid_size(first, budget, d, classes, users), d, classes, rows)
+    if name not in MECHANISMS:
+        raise ValueError(f"mechanism must be auto or one of {', '.join(MECHANISMS)}, got {name!r}")
+    return name, grid_size(name, budget, d, classes, users)
