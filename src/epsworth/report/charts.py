@@ -229,7 +229,6 @@ class Chart:
 
 # ---- maps of cells
 
-MOST_LETTERS = 8_000  # of the cells of labels around a record; coarser ones are drawn where they would take more
 MOST_CLASSES = 6
 FILLED, UNSURE, OTHER, PALE = range(4)  # how a cell is drawn: in full, hatched by its label, crossed, or neither
 STROKES = ((0, 0, "l1 1"), (0, 1, "l1-1"), (0.5, 0, "v1"), (0, 0.5, "h1"))  # from a place within a cell on, upwards
@@ -242,13 +241,10 @@ def label_map(drawn: DecisionMap, what: str) -> Chart:
     box = [(float(edges[0]), float(edges[-1])) for edges in drawn.edges]
     chart = _map_of(what, drawn.features, box, *((340, 340) if both else (600, 46)))
     order = np.argsort(label_order(drawn))[drawn.cells].reshape(len(drawn.cells), -1)
-    looks = np.where(order == 0, PALE, 4 * order + UNSURE)
-    marked = _sampled(looks, *((24, 24) if both else (48, 4)))
-    while sum(map(len, _runs(looks).values())) > MOST_LETTERS and len(looks) >= 16:
-        looks = _sampled(looks, len(looks) // 2, max(1, looks.shape[1] // 2))
+    order = order[1::2, 1::2] if both else order[2::4]  # of all that were asked: the page stays small
     place = " ".join(map(short, chart.place(drawn.own[0], drawn.own[1] if both else 0.5)))
     own = f'<g class="own" transform="translate({place})"><circle r="7"/><path d="M-11 0h22M0-11v22"/></g>'
-    return replace(chart, over=_cells(chart, looks, marked) + own)
+    return replace(chart, over=_cells(chart, np.where(order == 0, PALE, 4 * order + UNSURE)) + own)
 
 
 def label_order(drawn: DecisionMap) -> list[int]:
@@ -288,36 +284,22 @@ def _map_of(what: str, names: Sequence[str], box: Sequence[Point], wide: int, ta
     return Chart(what, across, upright[0] if upright else strip, width=wide + 78, height=tall + 72)
 
 
-def _sampled(looks: NDArray[np.int64], columns: int, rows: int) -> NDArray[np.int64]:
-    """Return what a coarser or finer grid holds in the middles of its cells."""
-    many = zip((columns, rows), looks.shape, strict=True)
-    return looks[np.ix_(*(((np.arange(n) + 0.5) * size / n).astype(int) for n, size in many))]
-
-
-def _runs(looks: NDArray[np.int64]) -> dict[int, str]:
-    """Return a path for each look of cells, which are numbered by column and row: runs along the first feature."""
-    paths: dict[int, list[str]] = {}
+def _cells(chart: Chart, looks: NDArray[np.int64]) -> str:
+    """Return cells by their looks, by column and row, within a chart's axes: runs along the first feature, hatches."""
+    paths: dict[int, list[str]] = {look: [] for look in np.unique(looks).tolist()}
     for row, cells in enumerate(looks.T.tolist()):
         first = 0
         for look, alike in groupby(cells):
             wide = len(list(alike))
-            paths.setdefault(look, []).append(f"M{first} {row}h{wide}v1h-{wide}z")
+            paths[look].append(f"M{first} {row}h{wide}v1h-{wide}z")
             first += wide
-    return {look: "".join(paths[look]) for look in sorted(paths)}
-
-
-def _cells(chart: Chart, looks: NDArray[np.int64], marked: NDArray[np.int64] | None = None) -> str:
-    """Return cells by their looks within a chart's axes, with hatches on those of a grid of their own, and a frame."""
     left, right, top, base = chart.frame
-    wide, tall, marked = right - left, base - top, looks if marked is None else marked
-
-    def within(shape: tuple[int, ...]) -> str:
-        return f'transform="translate({left} {base}) scale({wide / shape[0]:.6g} {-tall / shape[1]:.6g})"'
-
-    parts = [f'<path class="outline" d="M{left} {top}h{wide}v{tall}h-{wide}z"/>']
-    parts += [f'<path class="{_fill(one)}" d="{d}" {within(looks.shape)}/>' for one, d in _runs(looks).items()]
-    hatched = (_hatch(one, np.argwhere(marked == one).tolist(), within(marked.shape)) for one in np.unique(marked))
-    return "".join([*parts, *hatched])
+    wide, tall = right - left, base - top
+    within = f"translate({left} {base}) scale({wide / looks.shape[0]:.6g} {-tall / looks.shape[1]:.6g})"
+    drawn = [f'<path class="{_fill(look)}" d="{"".join(path)}"/>' for look, path in paths.items()]
+    drawn += [_hatch(look, np.argwhere(looks == look).tolist()) for look in paths]
+    frame = f'<path class="outline" d="M{left} {top}h{wide}v{tall}h-{wide}z"/>'
+    return f'{frame}<g transform="{within}">{"".join(drawn)}</g>'
 
 
 def _fill(look: int) -> str:
@@ -325,12 +307,12 @@ def _fill(look: int) -> str:
     return f"cell k{label % MOST_CLASSES}{'' if kind == FILLED else ' pale'}"
 
 
-def _hatch(look: int, cells: Iterable[Sequence[int]], within: str = "") -> str:
+def _hatch(look: int, cells: Iterable[Sequence[int]]) -> str:
     """Return strokes on cells that are not filled: one by their label, or a cross."""
     label, kind = divmod(look, 4)
     strokes = STROKES[:2] if kind == OTHER else [STROKES[label % 4]] if kind == UNSURE else ()
     d = "".join(f"M{column + x:g} {row + y:g}{path}" for column, row in cells for x, y, path in strokes)
-    return f'<path class="hatch" d="{d}" {within}/>' if d else ""
+    return f'<path class="hatch" d="{d}"/>' if d else ""
 
 
 # ---- places

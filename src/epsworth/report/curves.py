@@ -25,7 +25,7 @@ TOGETHER = 5  # curves in one picture; more get a picture each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
-LISTED = 5  # groups that are not folded away
+LISTED = 12  # groups
 TO_RUN = (
     "For what clients must run: "
     "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
@@ -302,41 +302,33 @@ def _groups(shown: Shown, around: Surroundings | None) -> Block | None:
     """Return which groups of records are guaranteed least at the point that the page opens with."""
     if shown.point is None or shown.unfinished:
         return None
-    (m, e), of, elsewhere = shown.point, shown.views[0].of, markup("")
+    (m, e), of = shown.point, shown.views[0].of
     kinds, own = numbered(list(shown.curves.labels))
     lower = shown.curves.bounds(of).lower[m, shown.at[e]]
     every = [("label", one) for one in served(kinds, own, lower)] if 2 <= len(kinds) <= MOST_VALUES else []
-    here = (shown.curves.mechanisms[m], shown.total)
+    opened = "By {} at {} per record, where this page opens; it does not follow the sliders."
+    told, here = markup(opened, name(shown.names[m]), at(shown.total)), (shown.curves.mechanisms[m], shown.total)
     if around is not None and (around.mechanism, around.epsilon_per_record) == here:
         every += [(group.by, one) for group in around.groups if group.of == of for one in group.served]
     elif around is not None and around.groups:  # of other points nothing is known
-        elsewhere = markup(
+        told += markup(
             " By {} groups were computed at {} at {} per record alone, and are not shown here.",
             markup(", ").join(dict.fromkeys(name(group.by, 40) for group in around.groups)),
             name(mechanism_name(around.mechanism or "")), at(around.epsilon_per_record or 0.0),
         )  # fmt: skip
-    if not every:
-        return None
     every.sort(key=lambda pair: (pair[1].average, pair[0], pair[1].value))
     rows = [
         [
             markup("{}: {}", name(by, 40), name(one.value, 40)), f"{one.records:,}",
             percent_of(one.average, shown.digits), percent_of(one.worst, shown.digits),
+            blocks.bar(100 * round_down(one.average, shown.digits)),
         ]
-        for by, one in every
+        for by, one in every[:LISTED]
     ]  # fmt: skip
-    bars = [blocks.bar(100 * round_down(one.average, shown.digits)) for _, one in every[:LISTED]]
-    heads = ("group", "records", "on average at least", "the worst at least")
-    told = markup(
-        "By {} at {} per record, where this page opens; it does not follow the sliders.{}",
-        name(shown.names[m]), at(shown.total), elsewhere,
-    )  # fmt: skip
-    first = [[*row, drawn] for row, drawn in zip(rows, bars, strict=False)]
-    return blocks.section(
-        "groups", "Which groups are served worst", told,
-        blocks.table("Table of groups", (*heads, None), first, "groups-table"),
-        blocks.unfolded(f"all {len(rows)} groups", heads, rows) if len(rows) > LISTED else None,
-    )  # fmt: skip
+    more = f"{len(every) - LISTED} more groups are served better." if len(every) > LISTED else None
+    heads = ("group", "records", "on average at least", "the worst at least", None)
+    listed = blocks.table("Table of groups", heads, rows, "groups-table")
+    return blocks.section("groups", "Which groups are served worst", told, listed, more) if rows else None
 
 
 # ---- around the choice

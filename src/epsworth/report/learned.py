@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def plan_page(result: Document, source: Source) -> Page:
     epsilon, margin = (math.inf if result[key] is None else float(result[key]) for key in ("epsilon", "margin"))
     found = Plan(
         epsilon, result["users"], margin, result["confidence"], result.get("feasible", True), result["power"],
-        result["mechanism"], _fakes(result),
+        result["mechanism"], whole("fakes", result.get("fakes", 0), least=0),
     )  # fmt: skip
     good, asked, mechanism = found.feasible and margin <= 1, result.get("question"), text.report_name(found.mechanism)
     facts = (
@@ -125,10 +125,6 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
     return curves
 
 
-def _fakes(result: Document) -> int:
-    return whole("fakes", result.get("fakes", 0), least=0)
-
-
 # ---- what was learnt
 
 
@@ -136,10 +132,16 @@ def learnt_page(result: Document, source: Source) -> Page:
     """Return the page of a learnt classifier: the map, its certificates, and what they do not say."""
     drawn = result.get("map") is not None and len(result["features"]) <= 2
     many = None if result["labels"] else f"{count(result['cells'])} cells are too many to be told one by one."
-    labels = blocks.section("labels", "The labels", many or _labels(result))
+    labels = blocks.section("labels", "The labels", many or blocks.table(*_labels(result)))
+    said = [
+        result["honest"],
+        text.CELL,
+        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
+        "That a person reports is seen; what they report says no more of the record than the ε allows.",
+    ]
     sections = [
-        _decision(result), _map(result) if drawn else None, labels, _certificates(result), _clearest(result),
-        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT), _limits(result),
+        _decision(result), _map(result) if drawn else labels, _certificates(result), _clearest(result),
+        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT), blocks.limits(RAW, said),
     ]  # fmt: skip
     spans = [_span(*one, letters=40) for one in list(zip(result["features"], result["box"], strict=True))[:8]]
     origin = [
@@ -149,10 +151,10 @@ def learnt_page(result: Document, source: Source) -> Page:
         ("Outside", result["outside"]),
         ("Smoothing", "none" if result.get("width") is None else f"over {size(result['width'])} of the box"),
         ("Certificates hold", share_down(result["confidence"])),
-        ("Settings", text.code(str(result["fingerprint"])[: text.LONGEST])),
+        ("Settings", text.code(result["fingerprint"])),
     ]
-    who, by = count(result["users"]), text.report_name(result["mechanism"])
-    about = markup("{} users, {} each, by {}.", who, name(result["guarantee"]), name(by))
+    by = name(text.report_name(result["mechanism"]))
+    about = markup("{} users, {} each, by {}.", count(result["users"]), name(result["guarantee"]), by)
     return page(
         "What was learnt from private reports?", about, sections, source, origin=origin,
         holds="The result holds every cell, where cells are few.",
@@ -165,6 +167,7 @@ def _span(feature: str, ends: Sequence[float], letters: int) -> Any:
 
 def _decision(result: Document) -> Block:
     cells, users, certified = result["cells"], count(result["users"]), result["certified"]
+    fakes = whole("fakes", result.get("fakes", 0), least=0)
     facts = [
         (users, "users, one report each", "users"),
         (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
@@ -174,7 +177,7 @@ def _decision(result: Document) -> Block:
         return blocks.decision(sentence, facts, good=False)
     facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(_fakes(result))}: "
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(fakes)}: "
         f"each is that of the average over its cell, all of them with {share_down(result['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )
@@ -201,45 +204,38 @@ def _map(result: Document) -> Block:
     kinds, certified = kinds_of(result), result["certified"] is not None
     looks = kinds if certified else [FILLED] * len(labels)
     what = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
-    told = ["A cell is filled with the label that is predicted in its middle where the same label is certified of it."]
+    told = "A cell is filled with the label that is predicted in its middle where the same label is certified of it."
     if not certified:
-        told = ["Labels as they are predicted; this mechanism's reports carry no certificate."]
+        told = "Labels as they are predicted; this mechanism's reports carry no certificate."
     elif result["differing"]:
-        told.append(
-            f"In {count(result['differing'])} cells smoothing predicts another label than the one certified: crossed."
-        )
-    if result["overlapping"]:
-        told.append("Cells overlap: each is drawn around its point.")
+        crossed = count(result["differing"])
+        told += f" In {crossed} cells smoothing predicts another label than the one certified: crossed."
+    told += " Cells overlap: each is drawn around its point." if result["overlapping"] else ""
     if len(classes) > charts.MOST_CLASSES:
-        told.append(f"Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them.")
+        told += f" Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them."
     if len(labels) > MOST_TABLED:
-        told.append(f"The table holds the first {MOST_TABLED} of {len(labels):,}.")
+        told += f" The table holds the first {MOST_TABLED} of {len(labels):,}."
+    steps = [[low + (i + 0.5) / side * (high - low) for i in range(side)] for low, high in box]
+    middles = (", ".join(map(size, middle)) for middle in product(*steps))
     rows = [
-        [_where(cell, side, box), name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
-        for cell, (label, kind) in enumerate(zip(labels[:MOST_TABLED], kinds, strict=False))
+        [middle, name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
+        for middle, label, kind in islice(zip(middles, labels, kinds, strict=True), MOST_TABLED)
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
     return blocks.section(
         "map", "The learnt map", {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
         charts.learnt_map(what, features, box, side, labels, looks), blocks.unfolded("every cell", heads, rows),
-        " ".join(told),
+        blocks.unfolded(*_labels(result)), told,
     )  # fmt: skip
 
 
-def _where(cell: int, side: int, box: Sequence[tuple[float, float]]) -> str:
-    """Return the middle of a cell, about."""
-    index = [cell] if len(box) == 1 else [cell // side, cell % side]
-    return ", ".join(size(low + (at + 0.5) / side * (high - low)) for at, (low, high) in zip(index, box, strict=True))
-
-
-def _labels(result: Document) -> Block:
-    return blocks.table(
-        "cells by label", ("label", "cells with it", "cells certified to have it"),
-        [
-            [name(one["label"], 40), *("–" if n is None else count(n) for n in (one["cells"], one.get("certified")))]
-            for one in result["labels"][:MOST_TABLED]
-        ],
-    )  # fmt: skip
+def _labels(result: Document) -> tuple[str, Sequence[str], list[list[object]]]:
+    """Return what a table of the labels says: its title, heads and rows."""
+    rows: list[list[object]] = [
+        [name(one["label"], 40), *("–" if n is None else count(n) for n in (one["cells"], one.get("certified")))]
+        for one in result["labels"][:MOST_TABLED]
+    ]
+    return "cells by label", ("label", "cells with it", "cells certified to have it"), rows
 
 
 def _certificates(result: Document) -> Block | None:
@@ -260,16 +256,6 @@ def _clearest(result: Document) -> Block | None:
     listed = blocks.table("Table of the clearest cells", heads, rows, "list")
     told = "The chance is that any cell's sums are as clear as these, were another label the right one."
     return blocks.section("clearest", "The clearest cells", listed, told) if rows else None
-
-
-def _limits(result: Document) -> Block:
-    said = [
-        result["honest"],
-        text.CELL,
-        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
-        "That a person reports is seen; what they report says no more of the record than the ε allows.",
-    ]
-    return blocks.limits(RAW, said)
 
 
 # ---- what was learnt of a table

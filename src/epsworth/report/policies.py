@@ -29,10 +29,29 @@ MOST_EPSILONS = 60  # at which a tailored policy is told
 
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
     """Return the page; ``content`` is the policy as it is written."""
-    promise, fits = policy.guarantee, len(content) <= MOST_POLICY
+    promise, fits, tailoring = policy.guarantee, len(content) <= MOST_POLICY, policy.tailoring
+    together = tailoring and markup(
+        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
+        "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
+        "values mean nothing.",
+        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+    )  # fmt: skip
+    kept = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
+    told = (
+        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
+        "classifier, whatever it does with what is sent, gives that label at most so often."
+    )
     sections = [
-        _promise(policy), _rules(policy) if policy.rules else None, _tailoring(policy), _sent(policy),
-        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD), _ceilings(policy), _policy_limits(policy),
+        _promise(policy),
+        _rules(policy) if policy.rules else None,
+        blocks.section("tailored", "Made for one classifier", blocks.paragraph(together)) if together else None,
+        _sent(policy),
+        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD),
+        blocks.section(
+            "ceilings", "What no classifier can do", blocks.paragraph(told),
+            blocks.table("Table of ceilings", ("labels", "kept at most"), kept),
+        ),
+        _policy_limits(policy),
     ]  # fmt: skip
     origin = [
         ("Policy", markup("fingerprint {}", text.code(policy.fingerprint))),
@@ -85,19 +104,6 @@ def _rules(policy: Policy) -> Block:
     return blocks.section("rules", "Feature by feature", listed, more, kind=" across")
 
 
-def _tailoring(policy: Policy) -> Block | None:
-    tailoring = policy.tailoring
-    if tailoring is None:
-        return None
-    told = markup(
-        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
-        "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
-        "values mean nothing.",
-        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
-    )  # fmt: skip
-    return blocks.section("tailored", "Made for one classifier", blocks.paragraph(told))
-
-
 def _sent(policy: Policy) -> Block | None:
     """Return what each rule sends for a low, a middle and a high value: charts, their numbers, and few shares."""
     drawn, numbers = list[Any](), list[Block]()
@@ -136,17 +142,6 @@ def _of_categories(rule: Rule) -> Block:
     told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
     label = f"Table of {cleaned(rule.feature.name, 40)}"
     return blocks.table(label, ("category", "chance", None), rows, "list", caption=told)
-
-
-def _ceilings(policy: Policy) -> Block:
-    promise = policy.guarantee
-    rows = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
-    told = (
-        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
-        "classifier, whatever it does with what is sent, gives that label at most so often."
-    )
-    listed = blocks.table("Table of ceilings", ("labels", "kept at most"), rows)
-    return blocks.section("ceilings", "What no classifier can do", blocks.paragraph(told), listed)
 
 
 def _policy_limits(policy: Policy) -> Block:

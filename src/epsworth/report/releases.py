@@ -143,8 +143,20 @@ def pac_page(result: Document, source: Source) -> Page:
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
     report, noise = result["report"], result.get("noise") or {}
-    told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
-    sections: list[Block | None] = [_told(report), _success(report)]
+    told, even, nats = report["mi_nats"], report["posterior_at_prior_0.5"], show_up(report["mi_nats"])
+    found = share_up(report["posterior_of_membership"])
+    sentence = (
+        f"This release tells at most {nats} nats: whoever guesses blindly whether a row was used is right with "
+        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
+        "most."
+    )
+    facts = (
+        (nats, "nats of mutual information at most", "nats"),
+        (found, "success at telling whether a row was used, at most", "membership"),
+        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
+    )
+    good = report["mode"] != "estimated" and report["posterior_of_membership"] < 1
+    sections: list[Block | None] = [blocks.decision(sentence, facts, good), _success(report)]
     if after(told, 0.5) + SAME >= even:  # else earlier releases told more
         sections.append(blocks.of_promise(
             lambda prior: even if prior == 0.5 else after(told, prior), "What the budget means", {}, texts=text.NATS
@@ -173,21 +185,6 @@ def pac_page(result: Document, source: Source) -> Page:
         "What does this release give away?", about, sections, source, origin=origin,
         holds="The result holds the released numbers and the report.",
     )  # fmt: skip
-
-
-def _told(report: Document) -> Block:
-    told, found = show_up(report["mi_nats"]), share_up(report["posterior_of_membership"])
-    sentence = (
-        f"This release tells at most {told} nats: whoever guesses blindly whether a row was used is right with "
-        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
-        "most."
-    )
-    facts = (
-        (told, "nats of mutual information at most", "nats"),
-        (found, "success at telling whether a row was used, at most", "membership"),
-        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
-    )
-    return blocks.decision(sentence, facts, report["mode"] != "estimated" and report["posterior_of_membership"] < 1)
 
 
 def _success(report: Document) -> Block:
