@@ -21,7 +21,7 @@ from epsworth.rounding import show_up
 from epsworth.utility.surroundings import DecisionMap
 
 LABEL = 20  # characters of a name beside a curve
-NAMES = 150  # width that names beside curves take
+NAMES = 152  # width that names beside curves take
 APART = 18  # between two of them
 ROOM = 18  # above a line across, for its name
 HALF = 80  # of the width of a name on top
@@ -133,7 +133,7 @@ class Chart:
     @property
     def frame(self) -> tuple[int, int, int, int]:
         """Where the plot lies: left, right, top and base."""
-        left, top, bottom = (62, 26, 46) if self.large else (50, 12, 34)
+        left, top, bottom = (58, 46, 46) if self.large else (50, 12, 34)
         return left, self.width - (NAMES if self.named else 16), top, self.height - bottom
 
     def place(self, x: float, y: float) -> Point:
@@ -281,7 +281,7 @@ def legend(classes: Sequence[str], kinds: set[int], *, certified: bool) -> list[
 def _map_of(what: str, names: Sequence[str], box: Sequence[Point], wide: int, tall: int) -> Chart:
     across, *upright = (Axis(cleaned(one, 40), *ends) for one, ends in zip(names, box, strict=True))
     strip = Axis("", 0.0, 1.0, marked=False)
-    return Chart(what, across, upright[0] if upright else strip, width=wide + 78, height=tall + 72)
+    return Chart(what, across, upright[0] if upright else strip, width=wide + 74, height=tall + 92)
 
 
 def _cells(chart: Chart, looks: NDArray[np.int64]) -> str:

@@ -109,7 +109,7 @@ def _shape(shape: Document, best: Any) -> Block:
     drawn = blocks.histogram(
         f"How likely a released value falls where, under {cleaned(called)}.", "released value", shape["edges"],
         {called: shape["chance"]}, "the chance of every bin", ("released value", "chance, about"), height=280,
-        spans=[(low, high, f"within: {share_down(best.confidence)} or more"), (answer, answer, "the true answer")],
+        spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
     )  # fmt: skip
     within = f"{size(low)} to {size(high)}"
     told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
