@@ -64,14 +64,9 @@ def unfolded(title: str, heads: Sequence[object], rows: Rows) -> Block:
     return {"is": "unfolded", "title": title, "heads": heads, "rows": list(rows)}
 
 
-def figure(chart: Chart, names: Sequence[tuple[int, object]] = (), number: int | None = None) -> Block:
-    """Return a chart below what is seen on it, or below the names of its curves, with a number where each has one."""
-    return {"is": "figure", "chart": chart, "names": names, "number": number}
-
-
 def figures(*drawn: Chart | Block) -> Block:
     """Return charts, and blocks, beside one another where there is room."""
-    return {"is": "figures", "figures": [one if isinstance(one, dict) else figure(one) for one in drawn]}
+    return {"is": "figures", "figures": drawn}
 
 
 def pair(*columns: Block) -> Block:

@@ -110,6 +110,8 @@ class Chart:
     moved: str = ""  # the cursor's name
     behind: Sequence[str] = ()  # curves of other pictures, by key
     over: str = ""  # SVG on top of all
+    key: Sequence[tuple[int, object]] = ()  # colours and names of the curves, told above in place of what is seen
+    number: int | None = None  # of the one curve, where there is a picture for each
     width: int = 660
     height: int = 320
 

@@ -47,7 +47,7 @@ def curves_page(shown: Shown, source: Source, around: Surroundings | None = None
     drawn = [_figures(shown, i) for i in range(len(shown.views))]
     words = {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)}
     numbers = shown.numbers | {
-        "words": WORDS | OBSERVER | words, "frames": [_frame(every[0]["chart"]) for every in drawn],
+        "words": WORDS | OBSERVER | words, "frames": [_frame(every[0]) for every in drawn],
         "fingerprint": source.fingerprint,
     }  # fmt: skip
     parts: list[Block | None] = [_decision(shown, around), _controls(shown), _curves(shown, drawn)]
@@ -127,7 +127,7 @@ def _controls(shown: Shown) -> Block:
 # ---- the curves
 
 
-def _curves(shown: Shown, drawn: list[list[Block]]) -> Block:
+def _curves(shown: Shown, drawn: list[list[Chart]]) -> Block:
     surely, views = sure(shown.curves.confidence), []
     for i, (view, figures) in enumerate(zip(shown.views, drawn, strict=True)):
         what = (
@@ -145,15 +145,13 @@ def _curves(shown: Shown, drawn: list[list[Block]]) -> Block:
     return blocks.section("curves", "How often the label is kept", *views, told)
 
 
-def _figures(shown: Shown, number: int) -> list[Block]:
+def _figures(shown: Shown, number: int) -> list[Chart]:
     """Return the pictures of a view: a large one of a few curves, else a small one for each, others in grey."""
     view, every, chosen = shown.views[number], range(len(shown.names)), shown.point and shown.point[0]
     few, (lower, upper), (first, last) = len(every) <= TOGETHER, view.bounds, (shown.stops[0], shown.stops[-1])
     low, drawn = min(0.5, math.floor(10 * float(lower.min())) / 10), []
     axes = Axis("ε per record", first, last, log=last > FAR * first), Axis("", low, 1.0, percent=True)
-    capped = [Line("ceiling", list(zip(shown.stops, shown.caps, strict=True)), "ceiling")] * (
-        view.limited and shown.capped
-    )
+    cap = list(zip(shown.stops, shown.caps, strict=True)) if view.limited and shown.capped else []
     for bold in [every] if few else [[m] for m in every]:
         lines = [
             Line(
@@ -161,12 +159,13 @@ def _figures(shown: Shown, number: int) -> list[Block]:
                 "line" if few else "bare", m, upper[m].tolist(), f"v{number}m{m}",
             )
             for m in bold
-        ]  # fmt: skip
+        ] + [Line("ceiling", cap, "ceiling")]  # fmt: skip
         chart = Chart(
             f"{view.of.capitalize()}, {view.title}, at least, by ε per record: "
             f"{', '.join(shown.names[m] for m in bold)}.",
-            *axes, [*lines, *capped], rules=[(shown.found.at_least, "asked for")], cursor=shown.total,
+            *axes, lines, rules=[(shown.found.at_least, "asked for")], cursor=shown.total,
             behind=[f"v{number}m{m}" for m in every if m not in bold],
+            key=[(m % COLOURS, name(shown.names[m])) for m in bold], number=None if few else bold[0],
             width=660 if few else 300, height=380 if few else 210,
         )  # fmt: skip
         points = []  # one on each curve, at the epsilon looked at; the script moves them
@@ -176,8 +175,7 @@ def _figures(shown: Shown, number: int) -> list[Block]:
             place = f'r="4" transform="translate({short(x)} {short(y)})"'
             if m in bold:
                 points.append(f'<circle class="point c{m % COLOURS}{kind}" data-m="{m}" {place}{hidden}/>')
-        key = [(m % COLOURS, name(shown.names[m])) for m in bold]
-        drawn.append(blocks.figure(replace(chart, over="".join(points)), key, None if few else bold[0]))
+        drawn.append(replace(chart, over="".join(points)))
     return drawn
 
 
