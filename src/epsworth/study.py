@@ -269,16 +269,14 @@ class Study:
                 per=self.per, domain=domain, quantise=self.quantise, y=truth,  # type: ignore[arg-type]  # checked above
             )  # fmt: skip
             curves = run.curves(problem)
-        found, policy, without, around = recommend(curves, **self.wanted), None, None, None
-        if found.choice is None:
-            without = "nothing is recommended"
-        elif found.choice.tailored:
+        found, policy, without, around = recommend(curves, **self.wanted), None, "nothing is recommended", None
+        if found.choice is not None and found.choice.tailored:
             policy = inputs.tailored_of(
                 found.choice, model, frame, sensitive=names, domain=domain, y=truth, rng=seed, progress=progress
-            ).policy.to_toml()
-        else:
+            ).policy
+        elif found.choice is not None:
             try:
-                policy = found.policy(domain).to_toml()
+                policy = found.policy(domain)
             except ValueError as error:  # a mechanism without an exact sampler has curves, and no releases
                 without = str(error)
         if self.surroundings and not curves.stopped:
@@ -286,10 +284,11 @@ class Study:
                 curves, problem, frame, found=found, record=self.on if isinstance(self.on, int) else None,
                 ask_model=not self.remote, rng=seed,
             )  # fmt: skip
+        text = None if policy is None else policy.to_toml()
         return StudyResult(
-            study=self, curves=curves, recommendation=found, domain=domain, policy=policy, no_policy=without,
-            files=digests, fingerprint=answers, versions=inputs.versions(), date=date, seed=seed,
-            seconds=time.monotonic() - began, surroundings=around,
+            study=self, curves=curves, recommendation=found, domain=domain, policy=text,
+            no_policy=without if text is None else None, files=digests, fingerprint=answers,
+            versions=inputs.versions(), date=date, seed=seed, seconds=time.monotonic() - began, surroundings=around,
         )  # fmt: skip
 
     def _model(self, trust: bool | Sequence[str], send: bool, cache: str | Path | None) -> Classifier:
@@ -459,26 +458,24 @@ class StudyResult(Result):
             A sentence per change; empty where a run now would ask the same of the same files.
         """
         now = study or self.study
-        asked, before, known = now.to_dict(), self.study.to_dict(), now.files.keys() & self.files.keys() | {"domain"}
+        asked, before, read = now.to_dict(), self.study.to_dict(), now.files.keys() & self.files.keys() - {"domain"}
         found = [
             f"{name} was {short(before.get(name))} and is {short(asked.get(name))}"
             for name in dict.fromkeys((*before, *asked))
-            if asked.get(name) != before.get(name) and name not in known
+            if asked.get(name) != before.get(name) and name not in (*read, "domain")
         ]
+        ranges = self.domain if "domain" in now.files else now.domain
         for name, path in now.files.items():
             try:
                 held = inputs.FileDigest.of(path, name)
+                ranges = Domain.load(path) if name == "domain" else ranges
             except ValueError as error:
                 found.append(f"{name}: {error}")
                 continue
-            if name in ("model", "table") and name in self.files and held != self.files[name]:
+            if name in read and held != self.files[name]:
                 digests = f"SHA-256 {held.sha256[:16]}.. is not {self.files[name].sha256[:16]}.."
                 found.append(f"{name}: {path} was changed since: {digests}")
-            elif name == "domain" and Domain.load(path) != self.domain:
-                found.append(f"domain: {path} declares other ranges")
-        if "domain" not in now.files and now.domain != self.domain:
-            found.append("domain: other ranges are declared")
-        return found
+        return [*found, *(["domain: other ranges are declared"] if ranges != self.domain else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
@@ -520,6 +517,6 @@ def curves_of_file(path: str | Path) -> tuple[Curves | CurveParts, Domain | None
         if is_study_result(document):
             found = StudyResult.from_dict(document)
             return found.curves, found.domain
-        held = document.get("curves", document) if isinstance(document, Mapping) else document
-        declared = document.get("domain") if isinstance(document, Mapping) else None
-        return Curves.from_dict(held), None if declared is None else Domain.from_dict(declared)
+        held = document if isinstance(document, Mapping) else {"curves": document}
+        declared = held.get("domain")
+        return Curves.from_dict(held.get("curves", held)), None if declared is None else Domain.from_dict(declared)

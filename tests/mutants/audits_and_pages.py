@@ -142,7 +142,7 @@ def observers_without_delta(original):
 
 
 @mutant(
-    "epsworth.report.escaping.escaped",
+    "epsworth.report.text.escaped",
     claim="what a file holds stays text on its page",
     test="tests/report/test_page.py::test_hostile_names_labels_and_notes_are_shown_and_do_nothing",
 )

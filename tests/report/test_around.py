@@ -36,7 +36,7 @@ def test_labels_of_the_map_are_counted_and_told_apart():
     told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
     for number, label in enumerate(held.map.labels):
         assert told[label] == f"{(held.map.cells == number).sum():,} of 4,096"
-    assert html.count('class="marks a1"') == 2  # the region and its swatch
+    assert html.count('class="hatch"') == 2  # the region and its swatch
 
 
 def test_safe_ranges_are_rounded_inwards():

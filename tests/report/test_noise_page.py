@@ -34,8 +34,8 @@ def walk(page, made, derived=()):
 
 
 def rows_of(page, title):
-    """Return the rows of the table that unfolds under a title."""
-    found = re.search(rf"<summary>Numbers: {re.escape(title)}.*?</details>", page.html, re.S)[0]
+    """Return the rows of the table that stands, or unfolds, under a title."""
+    found = re.search(rf'aria-label="{re.escape(title)}.*?</table>', page.html, re.S)[0]
     body = re.search("<tbody>(.*?)</tbody>", found, re.S)[1]
     return [
         [re.sub("<[^>]*>", "", cell) for cell in re.split("<t[hd][^>]*>", row)[1:]] for row in body.split("<tr>")[1:]

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from made_pages import Read, curves, table
 
 import epsworth as ew
-from epsworth.report.escaping import without_folders
 from epsworth.report.shown import SHARES, Shown
-from epsworth.report.text import PRIORS, filled, observed, percent, share_up, units
+from epsworth.report.text import PRIORS, filled, observed, percent, share_up, units, without_folders
 from epsworth.rounding import round_down, round_up, show_up
 
 CASES = {

@@ -17,7 +17,7 @@ from worlds import changed, made
 import epsworth as ew
 from epsworth.classifiers import service
 from epsworth.report import report_file
-from epsworth.report.escaping import escaped
+from epsworth.report.text import escaped
 
 
 @pytest.fixture(scope="module")

@@ -26,14 +26,14 @@ def section(key: str, title: str, *parts: Block | Chart | str | None, kind: str 
     return {"key": key, "title": title, "kind": kind, "blocks": told}
 
 
-def paragraph(words: object, kind: str = "", key: str = "") -> Block:
-    """Return a paragraph; what has a key is read aloud when the script changes it."""
-    return {"is": "paragraph", "text": words, "kind": kind, "key": key}
+def paragraph(words: object, kind: str = "", key: str = "", *, hidden: bool = False) -> Block:
+    """Return a paragraph; what has a key is read aloud when the script changes it, but for captions."""
+    return {"is": "paragraph", "text": words, "kind": kind, "key": key, "hidden": hidden}
 
 
-def caption(words: object, key: str = "", *, kind: str = "", hidden: bool = False) -> Block:
+def caption(words: object, key: str = "", *, hidden: bool = False) -> Block:
     """Return small words below a figure or table."""
-    return {"is": "caption", "text": words, "key": key, "kind": kind, "hidden": hidden}
+    return paragraph(words, "caption", key, hidden=hidden)
 
 
 def decision(
@@ -51,14 +51,12 @@ def decision(
 
 
 def table(
-    heads: Sequence[object], rows: Rows, label: str, kind: str = "data list", caption: object = "",
+    label: str, heads: Sequence[object], rows: Rows, kind: str = "data list", *, caption: object = "",
     chosen: int | None = None,
 ) -> Block:  # fmt: skip
     """Return a table; a row's first cell heads it, and the head of bars is None."""
-    return {
-        "is": "table", "heads": heads, "rows": list(rows), "label": label, "kind": kind, "caption": caption,
-        "chosen": chosen,
-    }  # fmt: skip
+    heading = {"label": label, "kind": kind, "caption": caption, "chosen": chosen}
+    return {"is": "table", "heads": heads, "rows": list(rows), **heading}
 
 
 def unfolded(title: str, heads: Sequence[object], rows: Rows) -> Block:
@@ -66,33 +64,26 @@ def unfolded(title: str, heads: Sequence[object], rows: Rows) -> Block:
     return {"is": "unfolded", "title": title, "heads": heads, "rows": list(rows)}
 
 
-def figure(chart: Chart, names: Sequence[tuple[int, object]] = (), number: int | None = None) -> Block:
-    """Return a chart below what is seen on it, or below the names of its curves, with a number where each has one."""
-    return {"is": "figure", "chart": chart, "names": names, "number": number}
-
-
 def figures(*drawn: Chart | Block) -> Block:
     """Return charts, and blocks, beside one another where there is room."""
-    return {"is": "figures", "figures": [one if isinstance(one, dict) else figure(one) for one in drawn]}
+    return {"is": "figures", "figures": drawn}
 
 
-def pair(*columns: Sequence[Block]) -> Block:
+def pair(*columns: Block) -> Block:
     """Return blocks beside one another."""
     return {"is": "pair", "columns": columns}
 
 
 def slider(
     key: str, label: str, at: int, stops: Sequence[str], says: Mapping[str, Sequence[str]] | None = None,
-    moves: Mapping[str, Sequence[str]] | None = None, widths: Mapping[str, Sequence[float]] | None = None,
+    **moved: Mapping[str, Sequence[str | float]],
 ) -> Block:  # fmt: skip
-    """Return a slider that stands at one of its stops, and what it changes, by key: texts, places and widths by stop.
+    """Return a slider that stands at one of its stops, and the texts, ``moves``, ``widths`` that it changes, by key.
 
     Where it says nothing a script of the page moves it.
     """
-    moved: Block | None = None
-    if says:
-        moved = {"says": {**says, f"{key}-shown": stops}, "moves": dict(moves or {}), "widths": dict(widths or {})}
-    return {"is": "slider", "key": key, "label": label, "at": at, "stops": stops, "moved": moved}
+    every = {"says": {**says, f"{key}-shown": stops}, "moves": {}, "widths": {}, **moved} if says else None
+    return {"is": "slider", "key": key, "label": label, "at": at, "stops": stops, "moved": every}
 
 
 def bar(
@@ -111,12 +102,12 @@ def bars(label: str, shares: Sequence[tuple[str, float]], key: str = "") -> Bloc
     return {"is": "bars", "bars": drawn, "label": label, "ranked": False}
 
 
-def ranking(what: str, entries: Sequence[tuple[str, float, str, bool]], least: float = 0.0) -> Block:
+def ranking(what: str, entries: Sequence[tuple[str, float, str, bool]], least: float = 0.0) -> Block | None:
     """Return bars of (name, length, text, whether it is promised), the longest across, with a length marked in all."""
-    most = max([*(length for _, length, _, _ in entries), least]) or 1.0
+    most = max([*(length for _, length, _, _ in entries), least], default=0.0) or 1.0
     own = round(100 * least / most, 1) if least else None
     drawn = [(word, bar(100 * at / most, own=own, promised=good), told) for word, at, told, good in entries]
-    return {"is": "bars", "bars": drawn, "label": what, "ranked": True}
+    return {"is": "bars", "bars": drawn, "label": what, "ranked": True} if drawn else None
 
 
 def limits(raw: str, said: Iterable[object], notes: Sequence[str] = (), *, private: str = "") -> Block:
@@ -138,7 +129,7 @@ def stops(
 ) -> Block:  # fmt: skip
     """Return what every epsilon costs: a slider that moves a sentence and a chart's cursor, and more below."""
     shown = [show_up(epsilon, digits) for epsilon in epsilons]
-    moved = slider("stop", label, first, shown, {"trade": said}, {chart.moved: chart.cursors(epsilons)})
+    moved = slider("stop", label, first, shown, {"trade": said}, moves={chart.moved: chart.cursors(epsilons)})
     return section("curves", title, moved, paragraph(said[first], key="trade"), chart, *more, kind=" across")
 
 

@@ -1,42 +1,41 @@
-"""The page of curves: what to choose, what it keeps, what it protects, who is served worst, what is not protected."""
+"""The page of curves: what to choose, what it keeps, what it protects, who is served worst, what lies around it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from epsworth.policy import Policy
-from epsworth.report import blocks, panels, text
+from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import COLOURS, Axis, Chart, Line, short
-from epsworth.report.escaping import LONGEST, cleaned, code, escaped, markup, name, names
 from epsworth.report.page import Page, Source, page
-from epsworth.report.shown import SHARES, Shown, View
-from epsworth.report.text import POINT, SPACE, WORDS, filled, observed, percent, percent_range, sure
-from epsworth.rounding import show_down, show_up
-from epsworth.space import Domain
-from epsworth.utility.surroundings import Surroundings
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
+from epsworth.report.shown import SHARES, Shown
+from epsworth.report.text import SPACE, at, cleaned, markup, mechanism_name, name, names, percent, percent_of, sure
+from epsworth.rounding import round_down, show_down, show_up
+from epsworth.utility.boxes import SafeBox, texts
+from epsworth.utility.splitting import Split
+from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Surroundings, numbered, served
 
 TITLE = "What is this epsilon worth?"
 TOGETHER = 5  # curves in one picture; more get a picture each
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
+LISTED = 12  # groups
 TO_RUN = (
     "For what clients must run: "
     "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
 )
+WORDS, KEPT = text.WORDS, {"prior": "{prior}", "after": "{after}"}
 OBSERVER = {  # how the script tells what an epsilon means
-    kind: filled(WORDS[kind], {**{word: f"{{{word}}}" for word in ("prior", "after")}, **text.RECORD, "seen": seen})
+    kind: text.filled(WORDS[kind], {**KEPT, **text.RECORD, "seen": seen})
     for kind, seen in (
-        ("pure", f"At {POINT} one release"),
-        ("certain", f"At {POINT} one release"),
+        ("pure", f"At {text.POINT} one release"),
+        ("certain", f"At {text.POINT} one release"),
         ("weaker", f"One release at ε{SPACE}={SPACE}{{total}}, δ{SPACE}={SPACE}{{delta}} per record"),
     )
 }
@@ -44,21 +43,29 @@ OBSERVER = {  # how the script tells what an epsilon means
 
 def curves_page(shown: Shown, source: Source, around: Surroundings | None = None) -> Page:
     """Return the page; ``around`` is what a file keeps beside curves."""
-    policy, count = _policy(shown, around), len(shown.curves.labels)
+    policy, count, features = _policy(shown, around), len(shown.curves.labels), shown.curves.features
+    drawn = [_figures(shown, i) for i in range(len(shown.views))]
+    words = {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)}
     numbers = shown.numbers | {
-        "words": WORDS | OBSERVER | {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)},
-        "frames": [_frame(_chart(shown, view)) for view in shown.views],
+        "words": WORDS | OBSERVER | words, "frames": [_frame(every[0]) for every in drawn],
         "fingerprint": source.fingerprint,
-    }
-    parts: list[Block | None] = [_decision(shown, around), _controls(shown), _curves(shown)]
+    }  # fmt: skip
+    parts: list[Block | None] = [_decision(shown, around), _controls(shown), _curves(shown, drawn)]
     parts += [_now(shown), _meaning(shown)]
-    parts += [_records(shown), panels.groups(shown, around)] if count > 1 else []
-    parts += panels.sections(around) if around is not None else []
-    features = shown.curves.features
+    parts += [_records(shown), _groups(shown, around)] if count > 1 else []
+    if around is not None:
+        parts += [_map(around, around.map), _safe(around, around.box), _split(around, around.split)]
+    more = markup(TO_RUN)
+    if policy is not None and (choice := shown.found.choice) is not None:
+        more = markup(
+            "The policy is that of the recommendation, {} at {} per record, and does not follow the sliders; "
+            "fingerprint {}.",
+            name(mechanism_name(choice.mechanism)), at(choice.guarantee.epsilon), text.code(policy.fingerprint),
+        )  # fmt: skip
     return page(
         TITLE, markup("{}; perturbed: {}.", f"{count} records" if count > 1 else "one record", names(features)),
-        [*parts, _limits(shown, around)], source, origin=_origin(shown, around), holds=_holds(around),
-        more=_of_policy(shown, policy), numbers=numbers, policy="" if policy is None else policy.to_toml(),
+        [*parts, _limits(shown, around)], source, origin=_origin(shown, around), holds=_holds(around), more=more,
+        numbers=numbers, policy="" if policy is None else policy.to_toml(),
         title=f"{TITLE} {cleaned(', '.join(map(str, features[:12])))}",
     )  # fmt: skip
 
@@ -87,13 +94,22 @@ def _decision(shown: Shown, around: Surroundings | None) -> Block:
         "lower": lower, "sure": sure(shown.curves.confidence), "target": percent(shown.target, shown.digits),
         "most": show_down(shown.found.max_epsilon),
     }  # fmt: skip
-    sentence = filled(WORDS["use" if shown.found.feasible else "costly" if costly else "none"], words)
+    sentence = text.filled(WORDS["use" if shown.found.feasible else "costly" if costly else "none"], words)
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
-        (text.share_up(observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
+        (text.share_up(text.observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
-    return blocks.decision(sentence, facts, shown.found.feasible, panels.split_untaken(around))
+    split, untaken = None if around is None else around.split, ""
+    if around is not None and split is not None and split.lower > split.even_lower:
+        untaken = (
+            f"This splits the ε evenly. By {mechanism_name(split.mechanism)} at {at(split.total)} per record another "
+            f"split keeps more, on average over {around.split_records} of these records: at least "
+            f"{percent_of(split.lower)}, in place of {percent_of(split.even_lower)}. It is not taken: it was chosen on "
+            "these records, which were not declared public, and so tells about them; look for one on public records by "
+            "epsworth split."
+        )
+    return blocks.decision(sentence, facts, shown.found.feasible, untaken)
 
 
 def _controls(shown: Shown) -> Block:
@@ -111,17 +127,14 @@ def _controls(shown: Shown) -> Block:
 # ---- the curves
 
 
-def _curves(shown: Shown) -> Block:
-    surely, every = sure(shown.curves.confidence), list(range(len(shown.names)))
-    views = []
-    for i, view in enumerate(shown.views):
+def _curves(shown: Shown, drawn: list[list[Chart]]) -> Block:
+    surely, views = sure(shown.curves.confidence), []
+    for i, (view, figures) in enumerate(zip(shown.views, drawn, strict=True)):
         what = (
             f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
             f"truth lies in the band above it, {surely}."
         )
-        drawn = [every] if len(every) <= TOGETHER else [[m] for m in every]  # else one each, the others behind in grey
-        figures = blocks.figures(*(_figure(shown, i, bold, every) for bold in drawn))
-        parts = [blocks.paragraph(what, "what"), figures, _every_number(shown, i)]
+        parts = [blocks.paragraph(what, "what"), blocks.figures(*figures), _every_number(shown, i)]
         views.append({"is": "view", "number": i, "blocks": parts})
     told = "The dashed line across is what is asked for, the upright one the ε looked at."
     if shown.capped:
@@ -132,73 +145,55 @@ def _curves(shown: Shown) -> Block:
     return blocks.section("curves", "How often the label is kept", *views, told)
 
 
-def _chart(shown: Shown, view: View, lines: Sequence[Line] = (), what: str = "", **more: Any) -> Chart:
-    """Return a picture of a view: one large one for a few curves, else small ones."""
-    low = min(0.5, math.floor(10 * float(view.bounds.lower.min())) / 10)
-    first, last = shown.stops[0], shown.stops[-1]
+def _figures(shown: Shown, number: int) -> list[Chart]:
+    """Return the pictures of a view: a large one of a few curves, else a small one for each, others in grey."""
+    view, every, chosen = shown.views[number], range(len(shown.names)), shown.point and shown.point[0]
+    few, (lower, upper), (first, last) = len(every) <= TOGETHER, view.bounds, (shown.stops[0], shown.stops[-1])
+    low, drawn = min(0.5, math.floor(10 * float(lower.min())) / 10), []
     axes = Axis("ε per record", first, last, log=last > FAR * first), Axis("", low, 1.0, percent=True)
-    if len(shown.names) <= TOGETHER:
-        return Chart(what, *axes, lines, named=True, height=380, left=58, room=152, top=46, bottom=46, **more)
-    return Chart(what, *axes, lines, named=False, width=300, height=210, left=50, room=14, top=12, bottom=34, **more)
+    cap = list(zip(shown.stops, shown.caps, strict=True)) if view.limited and shown.capped else []
+    for bold in [every] if few else [[m] for m in every]:
+        lines = [
+            Line(
+                shown.curves.mechanisms[m], list(zip(shown.totals[m].tolist(), lower[m].tolist(), strict=True)),
+                "line" if few else "bare", m, upper[m].tolist(), f"v{number}m{m}",
+            )
+            for m in bold
+        ] + [Line("ceiling", cap, "ceiling")]  # fmt: skip
+        chart = Chart(
+            f"{view.of.capitalize()}, {view.title}, at least, by ε per record: "
+            f"{', '.join(shown.names[m] for m in bold)}.",
+            *axes, lines, rules=[(shown.found.at_least, "asked for")], cursor=shown.total,
+            behind=[f"v{number}m{m}" for m in every if m not in bold],
+            key=[(m % COLOURS, name(shown.names[m])) for m in bold], number=None if few else bold[0],
+            width=660 if few else 300, height=380 if few else 210,
+        )  # fmt: skip
+        points = []  # one on each curve, at the epsilon looked at; the script moves them
+        for m, e in enumerate(shown.affordable(shown.total)):
+            x, y = (0.0, 0.0) if e is None else chart.place(shown.totals[m, e], lower[m, e])
+            kind, hidden = " chosen" * (m == chosen), ' visibility="hidden"' * (e is None)
+            place = f'r="4" transform="translate({short(x)} {short(y)})"'
+            if m in bold:
+                points.append(f'<circle class="point c{m % COLOURS}{kind}" data-m="{m}" {place}{hidden}/>')
+        drawn.append(replace(chart, over="".join(points)))
+    return drawn
 
 
 def _frame(chart: Chart) -> dict[str, Any]:
     """Return what the script needs to move things."""
-    return {
-        "left": chart.left, "span": chart.right - chart.left, "top": chart.top, "tall": chart.base - chart.top,
-        "first": chart.x.low, "last": chart.x.high, "low": chart.y.low, "log": chart.x.log,
-    }  # fmt: skip
-
-
-def _figure(shown: Shown, number: int, bold: list[int], every: list[int]) -> Block:
-    view, alone = shown.views[number], bold != every
-    lower, upper = view.bounds
-    lines = [
-        Line(
-            shown.curves.mechanisms[m], list(zip(shown.totals[m].tolist(), lower[m].tolist(), strict=True)),
-            "bare" if alone else "line", m, upper[m].tolist(), f"v{number}m{m}",
-        )
-        for m in bold
-    ]  # fmt: skip
-    named = ", ".join(shown.names[m] for m in bold)
-    what = f"{view.of.capitalize()}, {view.title}, at least, by ε per record: {named}."
-    plot = _chart(shown, view)
-    over = _ceiling(shown, plot, f"v{number}cap", drawn=0 in bold) if view.limited and shown.capped else ""
-    over += plot.across(shown.found.at_least, "asked for") + plot.upright(shown.total)
-    over += _points(shown, view, plot, bold)
-    behind = [f"v{number}m{m}" for m in every if m not in bold]
-    chart = _chart(shown, view, lines, what, behind=behind, over=over)
-    return blocks.figure(chart, [(m % COLOURS, name(shown.names[m])) for m in bold], bold[0] if alone else None)
-
-
-def _ceiling(shown: Shown, chart: Chart, key: str, *, drawn: bool) -> str:
-    """Return what no mechanism can promise: drawn once, shown in every picture of a view."""
-    places = [chart.place(*point) for point in zip(shown.stops, shown.caps, strict=True)]
-    path = f'<defs><path class="curve" id="{key}" {chart.path(places)}/></defs>' if drawn else ""
-    told = (
-        f'<text class="halo" x="{chart.left + 8}" y="{short(places[0][1] + 18)}">ceiling</text>' if chart.large else ""
-    )
-    return f'{path}<use class="ceiling" href="#{key}"/>{told}'
-
-
-def _points(shown: Shown, view: View, chart: Chart, bold: Sequence[int]) -> str:
-    """Return a point on each curve, at the epsilon looked at; the script moves them."""
-    parts, chosen = [], None if shown.point is None else shown.point[0]
-    for m, e in enumerate(shown.affordable(shown.total)):
-        if m in bold:
-            x, y = (0.0, 0.0) if e is None else chart.place(shown.totals[m, e], view.bounds.lower[m, e])
-            kind = f"point c{m % COLOURS}{' chosen' if m == chosen else ''}"
-            hidden = ' visibility="hidden"' if e is None else ""
-            place = f"translate({short(x)} {short(y)})"
-            parts.append(f'<circle class="{kind}" data-m="{m}" r="4" transform="{place}"{hidden}/>')
-    return "".join(parts)
+    left, right, top, base = chart.frame
+    spans = {"first": chart.x.low, "last": chart.x.high, "low": chart.y.low, "log": chart.x.log}
+    return {"left": left, "span": right - left, "top": top, "tall": base - top, **spans}
 
 
 def _every_number(shown: Shown, number: int) -> Block:
     view, told = shown.views[number], shown.numbers["views"][number]
     both = list(zip(told["lower"], told["upper"], strict=True))
     rows = [
-        [show_up(head), *(percent_range(low[e], high[e], shown.digits).removesuffix(f"{SPACE}%") for low, high in both)]
+        [
+            show_up(head),
+            *(text.percent_range(low[e], high[e], shown.digits).removesuffix(f"{SPACE}%") for low, high in both),
+        ]
         for e, head in enumerate(shown.curves.epsilons[shown.at].tolist())
     ]
     title = f"{view.of}, {view.title}: at least – at most, in %"
@@ -215,13 +210,13 @@ def _now(shown: Shown) -> Block:
         if e is not None:
             low, high = view["lower"][m][e], view["upper"][m][e]
             word = "enough" if low >= shown.target else "short" if high < shown.target else "open"
-            among = "–" if people is None else percent_range(people["lower"][m][e], people["upper"][m][e], digits)
+            among = "–" if people is None else text.percent_range(people["lower"][m][e], people["upper"][m][e], digits)
             total = show_up(float(shown.totals[m, e]))
             cells = [total, percent(low, digits), percent(high, digits), among, WORDS[f"{word}_word"]]
         rows.append([name(shown.names[m]), *cells])
     heads = ("mechanism", "ε per record", "at least", "at most", "population", "what is asked")
     kind, chosen = "now" if people is not None else "now nobody", None if shown.point is None else shown.point[0]
-    told = None
+    told = cap = None
     if shown.populations:
         one = next(iter(shown.populations.values()))
         told = blocks.caption(
@@ -229,15 +224,12 @@ def _now(shown: Shown) -> Block:
             f"draws that the classifier was not fitted on, {sure(one.confidence)}.",
             "people", hidden=not view["average"],
         )  # fmt: skip
-    cap = blocks.caption(_cap(shown), "cap") if shown.capped else None
-    listed = blocks.table(heads, rows, "Table of the mechanisms", kind, chosen=chosen)
+    if shown.capped:
+        most = numbers["caps"][shown.stops.index(shown.total)]
+        words = {"below": percent(most - 1, digits), "cap": percent(most, digits), "total": show_up(shown.total)}
+        cap = blocks.caption(text.filled(WORDS["free" if most == 10**digits else "cap"], words), "cap")
+    listed = blocks.table("Table of the mechanisms", heads, rows, kind, chosen=chosen)
     return blocks.section("mechanisms", "The mechanisms at this ε", listed, told, cap)
-
-
-def _cap(shown: Shown) -> str:
-    cap = shown.numbers["caps"][shown.stops.index(shown.total)]
-    words = {"below": percent(cap - 1, shown.digits), "cap": percent(cap, shown.digits), "total": show_up(shown.total)}
-    return filled(WORDS["free" if cap == 10**shown.digits else "cap"], words)
 
 
 # ---- what the epsilon means
@@ -246,9 +238,9 @@ def _cap(shown: Shown) -> str:
 def _meaning(shown: Shown) -> Block:
     told = "Sure: of a value that is suspected. Right: in naming the true one of two values, where there is a δ."
     return blocks.of_promise(
-        lambda prior: observed(shown.total, shown.delta, prior), "What the ε means",
+        lambda prior: text.observed(shown.total, shown.delta, prior), "What the ε means",
         {"total": show_up(shown.total), "delta": show_up(shown.delta)}, delta=shown.delta, texts=OBSERVER,
-        listed=_by_epsilon(shown), more=blocks.caption(told, kind=" read"),
+        listed=_by_epsilon(shown), more=blocks.paragraph(told, "caption read"),
     )  # fmt: skip
 
 
@@ -261,7 +253,7 @@ def _by_epsilon(shown: Shown) -> Block:
         points += [(delta, total) for total in totals[:: max(1, len(totals) // STOPS)]]
     rows = (
         [show_up(total), f"right, δ = {show_up(delta)}" if delta else "sure"]
-        + [text.share_up(observed(total, delta, p / 100)) for p in TABLED]
+        + [text.share_up(text.observed(total, delta, p / 100)) for p in TABLED]
         for delta, total in points[:: max(1, len(points) // MOST_POINTS)]
     )
     heads = ["ε per record", "at most", *(f"from {p} %" for p in TABLED)]
@@ -275,36 +267,151 @@ def _records(shown: Shown) -> Block:
     """Return how the records differ: what shares of them keep, and who keeps least."""
     title, digits = "How the records are served", shown.digits
     if shown.unfinished:
-        early = (
-            "The run ended before every record was answered: the average is bounded, and single records are not known."
-        )
-        return blocks.section("records", title, early)
+        early = "The run ended before every record was answered: the average is bounded, and single records are not "
+        return blocks.section("records", title, f"{early}known.")
     numbers, of, (m, e) = shown.numbers, shown.views[0].of, shown.point or (0, 0)
     worst = next(one["lower"] for one in numbers["views"] if one["of"] == of and one["worst"])
     rows = [
-        [
-            "every record" if share == 100 else f"{share} % of the records", percent(whole[m][e], digits),
-            blocks.bar(whole[m][e] / 10 ** (digits - 2)),
-        ]
-        for share, whole in zip((100, *SHARES), [worst, *numbers["shares"][of]], strict=True)
+        [word, percent(whole[m][e], digits), blocks.bar(whole[m][e] / 10 ** (digits - 2))]
+        for word, whole in zip(
+            ["every record", *(f"{share} % of the records" for share in SHARES)], [worst, *numbers["shares"][of]],
+            strict=True,
+        )
     ]  # fmt: skip
     listed, lowest = numbers["worst"][m][e], []
-    for at, lower in zip(listed[::2], listed[1::2], strict=True):
-        record, label = numbers["records"][at]
-        lowest.append([record, name(label, LONGEST), percent(lower, digits)])
+    for place, lower in zip(listed[::2], listed[1::2], strict=True):
+        record, label = numbers["records"][place]
+        lowest.append([record, name(label, text.LONGEST), percent(lower, digits)])
     shares = blocks.table(
-        ("of these", "at least", None), rows, "Table of shares of the records", "served",
-        "What shares of the records keep at least.",
+        "Table of shares of the records", ("of these", "at least", None), rows, "served",
+        caption="What shares of the records keep at least.",
     )  # fmt: skip
     least = blocks.table(
-        ("record", "label", "at least"), lowest, "Table of the records that keep least", "worst",
-        "The records that keep least, and how often their label stays.",
+        "Table of the records that keep least", ("record", "label", "at least"), lowest, "worst",
+        caption="The records that keep least, and how often their label stays.",
     )  # fmt: skip
     loose = "Only the average and the worst case were bounded closely; single records may keep more."
+    told = blocks.caption(markup("By {} at {} per record.", name(shown.names[m]), at(shown.total)), "served")
+    pair = blocks.pair(shares, least)
+    return blocks.section("records", title, told, pair, loose if shown.curves.over == "dataset" else None)
+
+
+def _groups(shown: Shown, around: Surroundings | None) -> Block | None:
+    """Return which groups of records are guaranteed least at the point that the page opens with."""
+    if shown.point is None or shown.unfinished:
+        return None
+    (m, e), of = shown.point, shown.views[0].of
+    kinds, own = numbered(list(shown.curves.labels))
+    lower = shown.curves.bounds(of).lower[m, shown.at[e]]
+    every = [("label", one) for one in served(kinds, own, lower)] if 2 <= len(kinds) <= MOST_VALUES else []
+    opened = "By {} at {} per record, where this page opens; it does not follow the sliders."
+    told, here = markup(opened, name(shown.names[m]), at(shown.total)), (shown.curves.mechanisms[m], shown.total)
+    if around is not None and (around.mechanism, around.epsilon_per_record) == here:
+        every += [(group.by, one) for group in around.groups if group.of == of for one in group.served]
+    elif around is not None and around.groups:  # of other points nothing is known
+        told += markup(
+            " By {} groups were computed at {} at {} per record alone, and are not shown here.",
+            markup(", ").join(dict.fromkeys(name(group.by, 40) for group in around.groups)),
+            name(mechanism_name(around.mechanism or "")), at(around.epsilon_per_record or 0.0),
+        )  # fmt: skip
+    every.sort(key=lambda pair: (pair[1].average, pair[0], pair[1].value))
+    rows = [
+        [
+            markup("{}: {}", name(by, 40), name(one.value, 40)), f"{one.records:,}",
+            percent_of(one.average, shown.digits), percent_of(one.worst, shown.digits),
+            blocks.bar(100 * round_down(one.average, shown.digits)),
+        ]
+        for by, one in every[:LISTED]
+    ]  # fmt: skip
+    more = f"{len(every) - LISTED} more groups are served better." if len(every) > LISTED else None
+    heads = ("group", "records", "on average at least", "the worst at least", None)
+    listed = blocks.table("Table of groups", heads, rows, "groups-table")
+    return blocks.section("groups", "Which groups are served worst", told, listed, more) if rows else None
+
+
+# ---- around the choice
+
+
+def _which(around: Surroundings) -> str:
+    """Name the record that map and ranges are about."""
+    return f"record {around.record}" if around.records > 1 else "the record"
+
+
+def _map(around: Surroundings, drawn: DecisionMap | None) -> Block | None:
+    if drawn is None:
+        return None
+    features = " and ".join(cleaned(one, 40) for one in drawn.features)
+    what = (
+        f"Labels around {_which(around)} (the cross) while {features} vary and its other columns stay. Plain: its own "
+        "label. With marks: another."
+    )
+    rows = [
+        [
+            charts.sample(k, charts.UNSURE if k else charts.PALE) + name(drawn.labels[i], 40) + " (its own)" * (not k),
+            f"{int((drawn.cells == i).sum()):,} of {drawn.cells.size:,}",
+        ]
+        for k, i in enumerate(charts.label_order(drawn))
+    ]
+    grid = "What the model says at so many points of a grid: a picture, no bound"
+    listed = blocks.table("Table of labels", ("label", "points"), rows, "labels", caption=grid)
+    drawing = blocks.figures(charts.label_map(drawn, what))
+    return blocks.section("mapped", "Where the label changes", blocks.pair(drawing, listed))
+
+
+def _safe(around: Surroundings, box: SafeBox | None) -> Block | None:
+    """Return the ranges in which the label of one record is safe, both ends rounded inwards."""
+    if box is None:
+        return None
+    rows = []
+    every = zip(box.features, around.values, box.lower, box.upper, box.whole, strict=True)
+    for feature, own, low, high, whole in every:
+        shown, (first, last) = texts(low, high), (0.0, 1.0)
+        if around.domain is not None and feature in around.domain:
+            first, last = around.domain[feature].lower, around.domain[feature].upper
+        start, end, place = (min(100.0, max(0.0, 100 * (end - first) / (last - first))) for end in (low, high, own))
+        drawn = blocks.bar(max(end - start, 0.3), start=round(start, 1), own=round(place, 1))
+        rows.append([name(feature), show_down(own), "anywhere" if whole else f"{shown[0]} to {shown[1]}", drawn])
+    mechanism = mechanism_name(box.mechanism)
+    told = str(replace(box, mechanism=mechanism))
+    if box.confidence == 1:
+        told += (
+            f" By {mechanism} at {at(box.epsilon)} per record that alone keeps it in "
+            f"{percent_of(box.guaranteed)} of all releases."
+        )
+    heads = ("feature", "its value", "safe range", "within the declared range")
     return blocks.section(
-        "records", title,
-        blocks.caption(markup("By {} at {} per record.", name(shown.names[m]), text.at(shown.total)), "served"),
-        blocks.pair([shares], [least]), loose if shown.curves.over == "dataset" else None,
+        "safe", f"Where {_which(around)} is safe", blocks.paragraph(told),
+        blocks.table("Table of safe ranges", heads, rows, "ranges"),
+        "Both ends are included and rounded inwards; all features may vary at once. The upright line is the record.",
+    )  # fmt: skip
+
+
+def _split(around: Surroundings, split: Split | None) -> Block | None:
+    if split is None:
+        return None
+    even = split.total / len(split.features)
+    rows = [
+        [name(feature), show_up(even), show_up(epsilon), blocks.bar(100 * epsilon / split.total)]
+        for feature, epsilon in zip(split.features, split.epsilons, strict=True)
+    ]
+    bounds = (("even", split.even_lower, split.even_upper), ("split", split.lower, split.upper))
+    kept = [[word, percent_of(low), percent_of(high, upwards=True)] for word, low, high in bounds]
+    verdict = "no split was found that is guaranteed more than the even one"
+    if split.lower > split.even_upper:
+        verdict = "better than the even split"
+    elif split.lower > split.even_lower:
+        verdict = "guaranteed more than the even split, which may be as good"
+    told = (
+        f"By {mechanism_name(split.mechanism)} at {at(split.total)} per record, on average over "
+        f"{around.split_records} of these records, {sure(split.confidence)}: {verdict}."
+    )
+    return blocks.section(
+        "split", "The same ε, split otherwise", blocks.paragraph(told),
+        blocks.pair(
+            blocks.table("Table of the split", ("feature", "ε, even", "ε, split", None), rows, "parts"),
+            blocks.table("Table of what both keep", ("labels kept", "at least", "at most"), kept, "kept"),
+        ),
+        "The split was chosen on these records, which were not declared public, and depends on them.",
     )  # fmt: skip
 
 
@@ -340,24 +447,25 @@ def _origin(shown: Shown, around: Surroundings | None) -> list[tuple[str, object
         ("Records", f"{len(curves.labels):,}"),
         ("Bounds hold", sure(curves.confidence)),
         ("Tolerance", show_up(curves.tolerance)),
-        ("Engines", escaped(", ".join(sorted({cleaned(word, 40) for word in curves.method.flat})), 200)),
+        ("Engines", ", ".join(sorted({cleaned(word, 40) for word in curves.method.flat}))),
         ("Cost", f"{curves.queries:,} queries, {show_up(curves.seconds, 3)} s"),
     ]
     if around is None:
         return facts
-    facts += [("Model", escaped(around.model, LONGEST))] if around.model else []
-    if around.domain is not None:
+    facts += [("Model", around.model)] if around.model else []
+    if (domain := around.domain) is not None:
+        ranges = [
+            markup(
+                "{} {}", name(one.name),
+                f"{one.lower:,.9g} to {one.upper:,.9g}" if one.categories is None else
+                f"{len(one.categories)} categories",
+            )
+            for one in domain.features[:12]
+        ]  # fmt: skip
         told = "declared public" if around.declared else "taken from the table, not declared public"
-        facts.append((f"Ranges, {told}", _ranges(around.domain)))
+        more = " and more" if len(domain.features) > len(ranges) else ""
+        facts.append((f"Ranges, {told}", markup(", ").join(ranges) + more))
     return facts + ([("Seed", str(around.seed))] if around.seed is not None else [])
-
-
-def _ranges(domain: Domain) -> Markup:
-    told = []
-    for one in domain.features[:12]:
-        many, ends = one.categories, f"{one.lower:,.9g} to {one.upper:,.9g}"
-        told.append(markup("{} {}", name(one.name), ends if many is None else f"{len(many)} categories"))
-    return markup(", ").join(told) + (" and more" if len(domain.features) > len(told) else "")
 
 
 def _holds(around: Surroundings | None) -> str:
@@ -366,17 +474,6 @@ def _holds(around: Surroundings | None) -> str:
     if around is None:
         return f"{told}."
     own = "its values of what is perturbed and the labels around it"
-    told += f"; of {panels.which(around)} {own}" if around.map or around.box else ""
+    told += f"; of {_which(around)} {own}" if around.map or around.box else ""
     told += "; of groups of records counts and bounds" if around.groups else ""
     return f"{told}. No other value of a record is in it."
-
-
-def _of_policy(shown: Shown, policy: Policy | None) -> Markup:
-    choice = shown.found.choice
-    if policy is None or choice is None:
-        return markup(TO_RUN)
-    return markup(
-        "The policy is that of the recommendation, {} at {} per record, and does not follow the sliders; "
-        "fingerprint {}.",
-        name(text.mechanism_name(choice.mechanism)), text.at(choice.guarantee.epsilon), code(policy.fingerprint),
-    )  # fmt: skip

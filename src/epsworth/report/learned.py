@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,16 @@ from epsworth.learner.fakes import assumption, taken_for_honest
 from epsworth.numerals import whole
 from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import FILLED, HOLLOW, OTHER, UNSURE, Axis, Chart, Line
-from epsworth.report.escaping import LONGEST, cleaned, code, escaped, markup, name, names
+from epsworth.report.charts import CERTIFICATES, FILLED, OTHER, UNSURE, Axis, Chart, Line
 from epsworth.report.page import Document, Page, Source, page
-from epsworth.report.text import at, count, report_name, share_down, share_up, size
+from epsworth.report.text import at, cleaned, count, markup, name, names, share_down, share_up, size
 from epsworth.rounding import show_down, show_up
 
 QUICK = ("hadamard", "ternary")  # others are planned in a second each: for one margin only
 FACTORS = (0.5, 1.0, 2.0)  # of the margin
 SPAN, STOPS = 4.0, 7  # of epsilon, either way
-SURER = 0.001  # a certificate that also holds with 99.9 %
 MOST_CLEAR, MOST_BARS = 6, 12
 MOST_TABLED = 400  # cells in the table beside the map
-COUNTED = ("label", "cells with it", "cells certified to have it")
-CERTIFICATES = {FILLED: "certified", HOLLOW: "certified", UNSURE: "left open", OTHER: "another label is certified"}
 AUDIT = "An audit of users who answered in no round tells how sure it is."
 RAW = "This page is computed from reports that are private themselves: it may be shown to whom they may."
 planned = lru_cache(maxsize=256)(plan)
@@ -45,9 +41,9 @@ def plan_page(result: Document, source: Source) -> Page:
     epsilon, margin = (math.inf if result[key] is None else float(result[key]) for key in ("epsilon", "margin"))
     found = Plan(
         epsilon, result["users"], margin, result["confidence"], result.get("feasible", True), result["power"],
-        result["mechanism"], _fakes(result),
+        result["mechanism"], whole("fakes", result.get("fakes", 0), least=0),
     )  # fmt: skip
-    good, asked, mechanism = found.feasible and margin <= 1, result.get("question"), report_name(found.mechanism)
+    good, asked, mechanism = found.feasible and margin <= 1, result.get("question"), text.report_name(found.mechanism)
     facts = (
         (count(found.users), "users, one report each", "users"),
         (show_up(epsilon), "ε per record, label included", "epsilon"),
@@ -68,7 +64,7 @@ def plan_page(result: Document, source: Source) -> Page:
         blocks.limits(text.HARMLESS, said),
     ]
     origin = [
-        ("Mechanism", escaped(mechanism, LONGEST)),
+        ("Mechanism", mechanism),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
         *((word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None),
@@ -129,32 +125,36 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
     return curves
 
 
-def _fakes(result: Document) -> int:
-    return whole("fakes", result.get("fakes", 0), least=0)
-
-
 # ---- what was learnt
 
 
 def learnt_page(result: Document, source: Source) -> Page:
     """Return the page of a learnt classifier: the map, its certificates, and what they do not say."""
     drawn = result.get("map") is not None and len(result["features"]) <= 2
+    many = None if result["labels"] else f"{count(result['cells'])} cells are too many to be told one by one."
+    labels = blocks.section("labels", "The labels", many or blocks.table(*_labels(result)))
+    said = [
+        result["honest"],
+        text.CELL,
+        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
+        "That a person reports is seen; what they report says no more of the record than the ε allows.",
+    ]
     sections = [
-        _decision(result), _map(result) if drawn else _labels(result), _certificates(result), _clearest(result),
-        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT), _limits(result),
+        _decision(result), _map(result) if drawn else labels, _certificates(result), _clearest(result),
+        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT), blocks.limits(RAW, said),
     ]  # fmt: skip
     spans = [_span(*one, letters=40) for one in list(zip(result["features"], result["box"], strict=True))[:8]]
     origin = [
         ("Features", markup("; ").join(spans)),
         ("Labels", names(result["classes"], letters=40)),
         ("Cells", count(result["cells"])),
-        ("Outside", escaped(result["outside"], LONGEST)),
+        ("Outside", result["outside"]),
         ("Smoothing", "none" if result.get("width") is None else f"over {size(result['width'])} of the box"),
         ("Certificates hold", share_down(result["confidence"])),
-        ("Settings", code(str(result["fingerprint"])[:LONGEST])),
+        ("Settings", text.code(result["fingerprint"])),
     ]
-    who, by = count(result["users"]), report_name(result["mechanism"])
-    about = markup("{} users, {} each, by {}.", who, name(result["guarantee"]), name(by))
+    by = name(text.report_name(result["mechanism"]))
+    about = markup("{} users, {} each, by {}.", count(result["users"]), name(result["guarantee"]), by)
     return page(
         "What was learnt from private reports?", about, sections, source, origin=origin,
         holds="The result holds every cell, where cells are few.",
@@ -167,6 +167,7 @@ def _span(feature: str, ends: Sequence[float], letters: int) -> Any:
 
 def _decision(result: Document) -> Block:
     cells, users, certified = result["cells"], count(result["users"]), result["certified"]
+    fakes = whole("fakes", result.get("fakes", 0), least=0)
     facts = [
         (users, "users, one report each", "users"),
         (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
@@ -176,7 +177,7 @@ def _decision(result: Document) -> Block:
         return blocks.decision(sentence, facts, good=False)
     facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(_fakes(result))}: "
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(fakes)}: "
         f"each is that of the average over its cell, all of them with {share_down(result['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )
@@ -190,11 +191,8 @@ def kinds_of(result: Document) -> list[int]:
     drawn = result["map"]
     if drawn.get("certified") is None:
         return [UNSURE] * len(drawn["label"])
-    every = zip(drawn["certified"], drawn["cell_label"], drawn["label"], drawn["adjusted"], strict=True)
-    return [
-        UNSURE if sure is not True else OTHER if cell != label else FILLED if chance <= SURER else HOLLOW
-        for sure, cell, label, chance in every
-    ]
+    every = zip(drawn["certified"], drawn["cell_label"], drawn["label"], strict=True)
+    return [UNSURE if sure is not True else FILLED if cell == label else OTHER for sure, cell, label in every]
 
 
 def _map(result: Document) -> Block:
@@ -206,70 +204,46 @@ def _map(result: Document) -> Block:
     kinds, certified = kinds_of(result), result["certified"] is not None
     looks = kinds if certified else [FILLED] * len(labels)
     what = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
-    told = ["A cell is filled with the label that is predicted in its middle where the same label is certified of it."]
+    told = "A cell is filled with the label that is predicted in its middle where the same label is certified of it."
     if not certified:
-        told = ["Labels as they are predicted; this mechanism's reports carry no certificate."]
+        told = "Labels as they are predicted; this mechanism's reports carry no certificate."
     elif result["differing"]:
-        told.append(
-            f"In {count(result['differing'])} cells smoothing predicts another label than the one certified: crossed."
-        )
-    if result["overlapping"]:
-        told.append("Cells overlap: each is drawn around its point.")
+        crossed = count(result["differing"])
+        told += f" In {crossed} cells smoothing predicts another label than the one certified: crossed."
+    told += " Cells overlap: each is drawn around its point." if result["overlapping"] else ""
     if len(classes) > charts.MOST_CLASSES:
-        told.append(f"Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them.")
+        told += f" Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them."
     if len(labels) > MOST_TABLED:
-        told.append(f"The table holds the first {MOST_TABLED} of {len(labels):,}.")
+        told += f" The table holds the first {MOST_TABLED} of {len(labels):,}."
+    steps = [[low + (i + 0.5) / side * (high - low) for i in range(side)] for low, high in box]
+    middles = (", ".join(map(size, middle)) for middle in product(*steps))
     rows = [
-        [_where(cell, side, box), name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
-        for cell, (label, kind) in enumerate(zip(labels[:MOST_TABLED], kinds, strict=False))
+        [middle, name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
+        for middle, label, kind in islice(zip(middles, labels, kinds, strict=True), MOST_TABLED)
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
     return blocks.section(
         "map", "The learnt map", {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
         charts.learnt_map(what, features, box, side, labels, looks), blocks.unfolded("every cell", heads, rows),
-        blocks.unfolded("cells by label", COUNTED, _counted(result)), " ".join(told),
+        blocks.unfolded(*_labels(result)), told,
     )  # fmt: skip
 
 
-def _where(cell: int, side: int, box: Sequence[tuple[float, float]]) -> str:
-    """Return the middle of a cell, about."""
-    index = [cell] if len(box) == 1 else [cell // side, cell % side]
-    return ", ".join(size(low + (at + 0.5) / side * (high - low)) for at, (low, high) in zip(index, box, strict=True))
-
-
-def _counted(result: Document) -> list[list[object]]:
-    return [
-        [name(one["label"], 40), count(one["cells"]), "–" if one.get("certified") is None else count(one["certified"])]
-        for one in result["labels"]
+def _labels(result: Document) -> tuple[str, Sequence[str], list[list[object]]]:
+    """Return what a table of the labels says: its title, heads and rows."""
+    rows: list[list[object]] = [
+        [name(one["label"], 40), *("–" if n is None else count(n) for n in (one["cells"], one.get("certified")))]
+        for one in result["labels"][:MOST_TABLED]
     ]
-
-
-def _labels(result: Document) -> Block:
-    every = result["labels"][:MOST_BARS]
-    shown = [(cleaned(one["label"], 50), one["cells"], count(one["cells"]), True) for one in every]
-    if not shown:
-        many = blocks.paragraph(f"{count(result['cells'])} cells are too many to be told one by one.")
-        return blocks.section("labels", "The labels", many)
-    bars = blocks.ranking("Cells by the label that is predicted in their middle.", shown)
-    return blocks.section("labels", "The labels", bars, blocks.unfolded("cells by label", COUNTED, _counted(result)))
+    return "cells by label", ("label", "cells with it", "cells certified to have it"), rows
 
 
 def _certificates(result: Document) -> Block | None:
     found = sorted((one["confidence"], one["certified"]) for one in result["by_confidence"])
-    if not found:
-        return None
-    chart = Chart(
-        "Cells whose label is certified, by the probability that some certificate is wrong.",
-        Axis("some certificate is wrong with probability at most", 1 - found[-1][0], 1 - found[0][0], log=True),
-        Axis("cells certified", 0.0, 1.05 * max(1, *(certified for _, certified in found))),
-        [Line("cells", [(1 - confidence, float(certified)) for confidence, certified in reversed(found)])], height=260,
-    )  # fmt: skip
     rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
-    return blocks.section(
-        "certificates", "How sure the certificates are", chart,
-        blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows),
-        "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together.",
-    )  # fmt: skip
+    listed = blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
+    told = "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."
+    return blocks.section("certificates", "How sure the certificates are", listed, told) if rows else None
 
 
 def _clearest(result: Document) -> Block | None:
@@ -278,24 +252,10 @@ def _clearest(result: Document) -> Block | None:
         spans = [_span(*pair, letters=24) for pair in zip(result["features"], one["ranges"], strict=True)][:4]
         certified = "certified" if one["certified"] is True else "left open"
         rows.append([markup("; ").join(spans), name(one["label"], 40), share_up(one["adjusted"]), certified])
-    if not rows:
-        return None
-    return blocks.section(
-        "clearest",
-        "The clearest cells",
-        blocks.table(("cell", "label", "chance, at most", "certificate"), rows, "Table of the clearest cells", "list"),
-        "The chance is that any cell's sums are as clear as these, were another label the right one.",
-    )
-
-
-def _limits(result: Document) -> Block:
-    said = [
-        escaped(result["honest"], 200),
-        text.CELL,
-        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
-        "That a person reports is seen; what they report says no more of the record than the ε allows.",
-    ]
-    return blocks.limits(RAW, said)
+    heads = ("cell", "label", "chance, at most", "certificate")
+    listed = blocks.table("Table of the clearest cells", heads, rows, "list")
+    told = "The chance is that any cell's sums are as clear as these, were another label the right one."
+    return blocks.section("clearest", "The clearest cells", listed, told) if rows else None
 
 
 # ---- what was learnt of a table
@@ -304,7 +264,7 @@ def _limits(result: Document) -> Block:
 def table_page(result: Document, source: Source) -> Page:
     """Return the page of what was learnt of a table: which columns say most, and what their values say."""
     columns = sorted(result["columns"], key=lambda one: -one["moves"])
-    users, classes = count(result["users"]), [cleaned(label, 40) for label in result["classes"]]
+    users = count(result["users"])
     facts = [
         (users, "users, one report each", "users"),
         (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
@@ -313,6 +273,7 @@ def table_page(result: Document, source: Source) -> Page:
     sentence = f"{users} private reports tell labels from {count(len(columns))} columns; no certificate covers them."
     bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
     rows = [[name(one["name"]), size(one["moves"])] for one in columns]
+    rounds = [[name(one["purpose"]), count(one["users"])] for one in result["rounds"]]
     sections = [
         blocks.decision(sentence, facts, True, AUDIT, epsilon=result["epsilon"]),
         blocks.section(
@@ -320,17 +281,14 @@ def table_page(result: Document, source: Source) -> Page:
             blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
             "A score is a logarithm of odds: 0.7 doubles them.",
         ),
-        blocks.section("values", "What values say", *_values(columns, classes)),
-        blocks.section("rounds", "The rounds", blocks.table(
-            ("round", "users"), [[name(one["purpose"]), count(one["users"])] for one in result["rounds"]],
-            "Table of the rounds", "list",
-        )),
+        blocks.section("values", "What values say", *(_values(one, result["classes"]) for one in columns[:MOST_BARS])),
+        blocks.section("rounds", "The rounds", blocks.table("Table of the rounds", ("round", "users"), rounds, "list")),
         blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT),
-        blocks.limits(RAW, [escaped(result["honest"], 200), text.SERVER]),
+        blocks.limits(RAW, [result["honest"], text.SERVER]),
     ]  # fmt: skip
     origin = [
-        ("Labels", names(result["classes"], letters=40)), ("Rounds", escaped(result["regime"], LONGEST)),
-        ("Commonness of labels", escaped(result["prior"], LONGEST)), ("Rows", escaped(result["assigned"], LONGEST)),
+        ("Labels", names(result["classes"], letters=40)), ("Rounds", result["regime"]),
+        ("Commonness of labels", result["prior"]), ("Rows", result["assigned"]),
     ]  # fmt: skip
     return page(
         "What was learnt from private reports of a table?", f"{users} users, one bit each.", sections, source,
@@ -338,29 +296,10 @@ def table_page(result: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _values(columns: Sequence[Document], classes: Sequence[str]) -> list[Block]:
-    """Return a chart per number and a table per column, the most telling first."""
-    charted = [one for one in columns if one["edges"] is not None][:MOST_CLEAR]
-    found = [blocks.figures(*(_scored(one, classes) for one in charted))] if charted else []
-    heads = ("value", *(f"for {label}, less {classes[0]}" for label in classes[1:]))
-    for one in columns[:MOST_BARS]:
-        edges, values = one["edges"], one["values"]
-        words = [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)] if values is None else values
-        rows = [[name(word, 40), *map(size, scores)] for word, scores in zip(words, one["scores"], strict=True)]
-        found.append(blocks.unfolded(f"what {cleaned(one['name'], 50)} says", heads, rows[:MOST_TABLED]))
-    return found
-
-
-def _scored(column: Document, classes: Sequence[str]) -> Chart:
-    edges, scores = [float(edge) for edge in column["edges"]], column["scores"]
-    most = max(1e-9, *(abs(float(one)) for row in scores for one in row))
-    by_label = np.array(scores, dtype=float).T.tolist()[: charts.MOST_CLASSES]
-    lines = [
-        Line(f"for {label}", [*zip(edges, [*own, own[-1]], strict=True)], "step")
-        for label, own in zip(classes[1:], by_label, strict=False)
-    ]
-    what = f"What {cleaned(column['name'], 50)} says for a label, less {classes[0]}."
-    return Chart(
-        what, Axis(cleaned(column["name"], 50), edges[0], edges[-1]), Axis("score", -1.05 * most, 1.05 * most), lines,
-        rules=[(0.0, "")], height=220,
-    )  # fmt: skip
+def _values(column: Document, classes: Sequence[str]) -> Block:
+    """Return what each value of a column says, or each part of its range."""
+    edges, (first, *others) = column["edges"], (cleaned(label, 40) for label in classes)
+    parts = column["values"] or [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)]
+    rows = [[name(word, 40), *map(size, scores)] for word, scores in zip(parts, column["scores"], strict=True)]
+    heads = ("value", *(f"for {label}, less {first}" for label in others))
+    return blocks.unfolded(f"what {cleaned(column['name'], 50)} says", heads, rows[:MOST_TABLED])

@@ -13,12 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from epsworth.files import OutputError, check_writable, file_named, write_text
 from epsworth.numerals import short
 from epsworth.report import text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import SHAPES
-from epsworth.report.escaping import embedded, escaped, markup, without_folders
 from epsworth.version import __version__
 
 if TYPE_CHECKING:
@@ -59,16 +60,12 @@ class Heading:
 
     def __post_init__(self) -> None:
         for name, most in LETTERS.items():
-            text = getattr(self, name)
-            if text is None:
-                continue
-            if not isinstance(text, str):
-                raise TypeError(f"{name} must be a text, got {short(text)}")
-            if not text.strip() or len(text) > most:
-                raise ValueError(
-                    f"{name} must have 1 to {most} letters, got {len(text.strip()):,}; "
-                    f"{'shorten it' if text.strip() else 'leave it out'}"
-                )
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str):
+                raise TypeError(f"{name} must be a text, got {short(given)}")
+            if given is not None and not 1 <= (letters := len(given.strip())) <= most:
+                told = "shorten it" if letters else "leave it out"
+                raise ValueError(f"{name} must have 1 to {most} letters, got {letters:,}; {told}")
 
 
 @dataclass(frozen=True)
@@ -153,9 +150,9 @@ def page(
     read = {"sliders": {one["key"]: one["moved"] for one in sliders}} if numbers is None else numbers
     html = _template().render(
         question=question, about=about, sections=shown, source=source, title=source.heading.title or title or question,
-        whole=markup(kept), policy=bool(policy), holds=holds, more=more, origin=list(origin),
-        interactive=numbers is not None, numbers=markup(embedded({**read, **({"policy": policy} if policy else {})})),
-        command=None if source.command is None else without_folders(source.command),
+        whole=Markup(kept), policy=bool(policy), holds=holds, more=more, origin=list(origin),
+        interactive=numbers is not None, numbers={**read, **({"policy": policy} if policy else {})},
+        command=None if source.command is None else text.without_folders(source.command),
         today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip
     return Page(html)
@@ -168,13 +165,14 @@ def _template() -> Template:
 
     folder = files("epsworth.report")
     made = Environment(
-        loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=escaped,
+        loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=text.escaped,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    style, script = ("\n" + (folder / one).read_text(encoding="utf-8") for one in ("page.css", "page.js"))
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    style, script = (Markup("\n" + (folder / one).read_text(encoding="utf-8")) for one in ("page.css", "page.js"))
     made.globals |= {
-        "style": markup(style), "script": markup(script), "digests": (_digest(style), _digest(script)),
-        "terms_in": text.terms_in, "shapes": [markup(one) for one in SHAPES], "version": __version__,
+        "style": style, "script": script, "digests": (_digest(style), _digest(script)), "terms_in": text.terms_in,
+        "shapes": [Markup(one) for one in SHAPES], "version": __version__,
     }  # fmt: skip
     return made.get_template("page.html.jinja")
 

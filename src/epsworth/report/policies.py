@@ -12,10 +12,9 @@ from epsworth.policy.policy import Policy
 from epsworth.policy.rules import Rule
 from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
-from epsworth.report.charts import Axis, Chart, Line
-from epsworth.report.escaping import cleaned, code, escaped, markup, name, names
+from epsworth.report.charts import Chart
 from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
-from epsworth.report.text import at, count, mechanism_name, observed, share_down, share_up, size, sure
+from epsworth.report.text import at, cleaned, markup, mechanism_name, name, names, share_down, share_up, size, sure
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
 from epsworth.utility.tailored import Tailored
@@ -30,15 +29,34 @@ MOST_EPSILONS = 60  # at which a tailored policy is told
 
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
     """Return the page; ``content`` is the policy as it is written."""
-    promise, fits = policy.guarantee, len(content) <= MOST_POLICY
+    promise, fits, tailoring = policy.guarantee, len(content) <= MOST_POLICY, policy.tailoring
+    together = tailoring and markup(
+        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
+        "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
+        "values mean nothing.",
+        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+    )  # fmt: skip
+    kept = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
+    told = (
+        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
+        "classifier, whatever it does with what is sent, gives that label at most so often."
+    )
     sections = [
-        _promise(policy), _rules(policy) if policy.rules else None, _tailoring(policy), _sent(policy),
-        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD), _ceilings(policy), _policy_limits(policy),
+        _promise(policy),
+        _rules(policy) if policy.rules else None,
+        blocks.section("tailored", "Made for one classifier", blocks.paragraph(together)) if together else None,
+        _sent(policy),
+        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD),
+        blocks.section(
+            "ceilings", "What no classifier can do", blocks.paragraph(told),
+            blocks.table("Table of ceilings", ("labels", "kept at most"), kept),
+        ),
+        _policy_limits(policy),
     ]  # fmt: skip
     origin = [
-        ("Policy", markup("fingerprint {}", code(policy.fingerprint))),
-        ("Promise", escaped(str(promise), 200)),
-        ("Stated ε per record", escaped(policy.total, 60)),
+        ("Policy", markup("fingerprint {}", text.code(policy.fingerprint))),
+        ("Promise", str(promise)),
+        ("Stated ε per record", policy.total),
     ]
     more = f"The policy ({len(content):,} letters) is too large for a page; its fingerprint stands above."
     return page(
@@ -60,7 +78,7 @@ def _promise(policy: Policy) -> Block:
     facts = [
         (show_up(promise.epsilon), "ε per record, at most", "total"),
         (str(many), "perturbed features", "features"),
-        (share_up(observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
+        (share_up(text.observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
     ]
     return blocks.decision(sentence, facts, good=True, epsilon=promise.epsilon, delta=promise.delta)
 
@@ -68,50 +86,31 @@ def _promise(policy: Policy) -> Block:
 def _rules(policy: Policy) -> Block:
     rows = []
     for rule in policy.rules[:MOST_RULES]:
-        one, instead = rule.feature, []
+        one, instead = rule.feature, list[str]()
         points = f", {one.points:,} values" if one.points else ""
         instead += [] if rule.missing is None else [markup("missing: {}", name(rule.missing, 30))]
-        if rule.outside == "clamp":
-            instead.append(markup("beyond the range: its end"))
-        elif rule.outside is not None:
-            instead.append(markup("undeclared: {}", name(rule.outside, 30)))
+        if rule.outside is not None:
+            ends = rule.outside == "clamp"
+            instead.append("beyond the range: its end" if ends else markup("undeclared: {}", name(rule.outside, 30)))
         rows.append([
             name(one.name),
             f"{one.lower:,.9g} to {one.upper:,.9g}{points}" if one.categories is None else names(one.categories, 6, 30),
-            name(mechanism_name(rule.mechanism)), escaped(rule.promise, 120),
+            name(mechanism_name(rule.mechanism)), rule.promise,
             f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
         ])  # fmt: skip
     heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent", "else")
-    rest = len(policy.rules) - MOST_RULES
-    return blocks.section(
-        "rules", "Feature by feature", blocks.table(heads, rows, "Table of the features"),
-        f"{rest} more features stand in the policy." if rest > 0 else None, kind=" across",
-    )  # fmt: skip
-
-
-def _tailoring(policy: Policy) -> Block | None:
-    tailoring = policy.tailoring
-    if tailoring is None:
-        return None
-    told = markup(
-        "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
-        "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
-        "values mean nothing.",
-        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
-    )  # fmt: skip
-    return blocks.section("tailored", "Made for one classifier", blocks.paragraph(told))
+    rest, listed = len(policy.rules) - MOST_RULES, blocks.table("Table of the features", heads, rows)
+    more = f"{rest} more features stand in the policy." if rest > 0 else None
+    return blocks.section("rules", "Feature by feature", listed, more, kind=" across")
 
 
 def _sent(policy: Policy) -> Block | None:
-    """Return what each rule sends for a low, a middle and a high value."""
+    """Return what each rule sends for a low, a middle and a high value: charts, their numbers, and few shares."""
     drawn, numbers = list[Any](), list[Block]()
     for rule in policy.rules[:MOST_DRAWN]:
-        if rule.feature.categories is not None:
-            drawn.append(_of_categories(rule))
-        else:
-            chart, rows = _of_numbers(rule)
-            drawn.append(chart)
-            numbers.append(rows)
+        chart, *rows = _of_numbers(rule) if rule.feature.categories is None else (_of_categories(rule),)
+        drawn.append(chart)
+        numbers += rows
     if not drawn:
         return None
     told = "How likely a released value falls where, computed from the integers that clients draw from."
@@ -142,18 +141,7 @@ def _of_categories(rule: Rule) -> Block:
     rows = [[word, f"{size(100 * one)}{text.SPACE}%", blocks.bar(100 * one)] for word, one in shares]
     told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
     label = f"Table of {cleaned(rule.feature.name, 40)}"
-    return blocks.table(("category", "chance", None), rows, label, "list", told)
-
-
-def _ceilings(policy: Policy) -> Block:
-    promise = policy.guarantee
-    rows = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
-    told = (
-        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
-        "classifier, whatever it does with what is sent, gives that label at most so often."
-    )
-    listed = blocks.table(("labels", "kept at most"), rows, "Table of ceilings")
-    return blocks.section("ceilings", "What no classifier can do", blocks.paragraph(told), listed)
+    return blocks.table(label, ("category", "chance", None), rows, "list", caption=told)
 
 
 def _policy_limits(policy: Policy) -> Block:
@@ -191,13 +179,13 @@ def tailored_page(result: Document, source: Source) -> Page:
         except ValueError as error:
             raise ValueError(f"policy: {error}") from None
     sections = [
-        _kept(made), _measured(made), _drawn(Curves.from_dict(result["curves"])) if "curves" in result else None,
+        _kept(made), _measured(made), _elsewhere(Curves.from_dict(result["curves"])) if "curves" in result else None,
         blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(made),
     ]  # fmt: skip
     origin = [
-        ("Policy", markup("fingerprint {}", code(made["policy"], 80))),
-        ("Copy of the classifier", escaped(made["copied"], 60)),
-        ("Records held out", count(made["records"])),
+        ("Policy", markup("fingerprint {}", text.code(made["policy"], 80))),
+        ("Copy of the classifier", made["copied"]),
+        ("Records held out", text.count(made["records"])),
         ("Bounds hold", sure(made["confidence"])),
     ]
     more = "The policy is the file that --policy wrote: compare its fingerprint."
@@ -212,15 +200,15 @@ def _kept(made: Document) -> Block:
     epsilon = made["epsilon_per_record"]
     facts = [
         (show_up(epsilon), "ε per record", "total"),
-        (share_up(observed(epsilon, 0.0, 0.5)), text.CERTAINTY, "after"),
+        (share_up(text.observed(epsilon, 0.0, 0.5)), text.CERTAINTY, "after"),
     ]
     if not made["records"]:
         unknown = "no record was held out, so how often labels stay is not known"
         return blocks.decision(f"This policy costs {at(epsilon)} per record; {unknown}.", facts, good=False)
     kept = share_down(made["kept"])
     sentence = (
-        f"At {at(epsilon)} per record labels stay with probability {kept} on average over {count(made['records'])} "
-        "records that built nothing; for people like those in the table at least "
+        f"At {at(epsilon)} per record labels stay with probability {kept} on average over "
+        f"{text.count(made['records'])} records that built nothing; for people like those in the table at least "
         f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
@@ -242,39 +230,29 @@ def _measured(made: Document) -> Block:
             *rows,
         ]
     told = [[word, shown(share), blocks.bar(100 * share)] for word, share, shown in rows]
-    listed = blocks.table(("of all labels", "share", None), told, "Table of what is kept")
+    listed = blocks.table("Table of what is kept", ("of all labels", "share", None), told)
     return blocks.section("kept", "What it keeps", listed, kind=" across")
 
 
-def _drawn(curves: Curves) -> Block:
+def _elsewhere(curves: Curves) -> Block:
     """Return how much is kept at other epsilons, by the same records."""
     which = range(0, len(curves.epsilons), max(1, len(curves.epsilons) // MOST_EPSILONS))
-    kinds = (("average", curves.average()), ("worst record", curves.worst()))
-    totals = [curves.guarantees[0][e].epsilon for e in which]
-    lines = [
-        Line(word, [(total, float(found.lower[0, e])) for total, e in zip(totals, which, strict=True)])
-        for word, found in kinds
-    ]
-    if lines[0].points == lines[1].points:  # nobody keeps less than others
-        lines = lines[:1]
-    chart = Chart(
-        "How often labels stay, at least, by ε per record, on average over the held-out records and for the worst one.",
-        Axis("ε per record", totals[0], totals[-1]), Axis("kept, at least", 0.0, 1.0, percent=True), lines,
-    )  # fmt: skip
+    kinds = (curves.average(), curves.worst())
     rows = [
-        [show_up(total), *(f"{share_down(float(f.lower[0, e]))} to {share_up(float(f.upper[0, e]))}" for _, f in kinds)]
-        for total, e in zip(totals, which, strict=True)
+        [show_up(curves.guarantees[0][e].epsilon)]
+        + [f"{share_down(float(one.lower[0, e]))} to {share_up(float(one.upper[0, e]))}" for one in kinds]
+        for e in which
     ]
-    numbers = blocks.unfolded("labels kept, by ε", ("ε per record", "on average", "the worst record"), rows)
+    listed = blocks.table("Labels kept, by ε", ("ε per record", "on average", "the worst record"), rows)
     told = f"What policies made alike keep of the same {len(curves.labels)} records, at other epsilons."
-    return blocks.section("curves", "At other epsilons", chart, numbers, told, kind=" across")
+    return blocks.section("curves", "At other epsilons", listed, told, kind=" across")
 
 
 def _tailored_limits(made: Document) -> Block:
     said = [
         "Every column that is not named above is sent as it is; that a person takes part is seen, too.",
         text.ONE_RELEASE,
-        f"{text.COPY} ({count(made['size'])} bytes).",
+        f"{text.COPY} ({text.count(made['size'])} bytes).",
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
     ]
     if made.get("public") is True:

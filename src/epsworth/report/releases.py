@@ -15,15 +15,13 @@ from epsworth.pac.conversion import posterior
 from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Chart, Line
-from epsworth.report.escaping import cleaned, escaped, markup, name, names
 from epsworth.report.page import Document, Page, Source, page
-from epsworth.report.text import at, count, noise_name, share_down, share_up, size
+from epsworth.report.text import at, cleaned, count, markup, name, names, share_down, share_up, size
 from epsworth.rounding import round_up, show_down, show_up
 
 MOST_NOISES = 24  # that are listed
 MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
 MOST_EXPOSED, MOST_LISTED = 5, 50  # rows, of an audit and of a profile
-MOST_POINTS = 200  # of a curve over the rows
 QUANTILES = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
 after = lru_cache(maxsize=1024)(posterior)  # takes ten milliseconds, and there are a hundred on a page
 SAME = 2e-6  # between two ways to a chance
@@ -31,7 +29,10 @@ MEMBER = {
     "what": "a certain record is among the data, all others being known,",
     "which": "whether a certain record is among the data",
 }
-ASKED = {"within": "Within", "region": "Region", "answers": "Answers", "lattice": "Lattice", "offset": "Offset"}
+ASKED = {
+    "within": "Within", "region": "Region", "answers": "Answers", "lattice": "Lattice", "offset": "Offset",
+    "sensitivity": "Sensitivity", "delta": "δ", "releases": "Releases",
+}  # fmt: skip
 REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fraction {} of the true one"}
 
 
@@ -40,8 +41,8 @@ REGIONS = {"absolute": "within ± {} of the true one", "relative": "within a fra
 
 def noise_page(result: Document, source: Source) -> Page:
     """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
-    rows = [{**row, "name": noise_name(row["name"])} for row in result["rows"]]
-    left = {noise_name(one): why for one, why in result["left_out"].items()}
+    rows = [{**row, "name": text.noise_name(row["name"])} for row in result["rows"]]
+    left = {text.noise_name(one): why for one, why in result["left_out"].items()}
     ranked: list[Any] = [SimpleNamespace(**row) for row in rows]
     best, objective = taken(ranked), Objective.of(result["objective"])
     cost = "ε" if objective == EPSILON else str(objective)
@@ -66,9 +67,8 @@ def noise_page(result: Document, source: Source) -> Page:
             name(asked["within"]), share_down(asked["confidence"]), show_up(asked["sensitivity"]),
         )  # fmt: skip
     origin = [("Model", "central: the promise is for the whole data set")]
-    origin += [(word, escaped(asked[key], 100)) for key, word in ASKED.items() if asked.get(key) is not None]
-    for key, word in (("sensitivity", "Sensitivity"), ("delta", "δ"), ("releases", "Releases")):
-        origin += [(word, show_up(asked[key]))] if asked.get(key) is not None else []
+    told = ((word, asked.get(key)) for key, word in ASKED.items())
+    origin += [(word, show_up(one) if isinstance(one, (int, float)) else one) for word, one in told if one is not None]
     return page(
         "Which noise costs the least privacy?", about, [*sections, _noise_limits(best, left)], source, origin=origin,
         holds="The result holds every row.",
@@ -88,8 +88,7 @@ def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
         )
     if not all(row["sound"] for row in rows):
         told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
-    if len(every) > len(rows):
-        told.append(f"{len(every) - len(rows)} more stand in the result.")
+    told += [f"{len(every) - len(rows)} more stand in the result."] if len(every) > len(rows) else []
     heads = ("noise", cost, "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     cells = []
     for row in rows:
@@ -100,17 +99,17 @@ def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
             count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
         ])  # fmt: skip
     return blocks.section(
-        "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor) if bars else None,
+        "ranking", "The noises, cheapest first", blocks.ranking(title, bars, floor),
         blocks.unfolded("every noise", heads, cells), " ".join(told),
     )  # fmt: skip
 
 
 def _shape(shape: Document, best: Any) -> Block:
-    (low, high), answer, called = shape["within"], shape["answer"], noise_name(shape["name"])
+    (low, high), answer, called = shape["within"], shape["answer"], text.noise_name(shape["name"])
     drawn = blocks.histogram(
         f"How likely a released value falls where, under {cleaned(called)}.", "released value", shape["edges"],
         {called: shape["chance"]}, "the chance of every bin", ("released value", "chance, about"), height=280,
-        posts=[(answer, "the true answer")], spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
+        spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
     )  # fmt: skip
     within = f"{size(low)} to {size(high)}"
     told = f"{called} around the true answer {size(answer)}; shaded is where a release must lie, {within}."
@@ -144,22 +143,34 @@ def pac_page(result: Document, source: Source) -> Page:
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
     report, noise = result["report"], result.get("noise") or {}
-    told, even = report["mi_nats"], report["posterior_at_prior_0.5"]
-    sections: list[Block | None] = [_told(report), _success(report)]
+    told, even, nats = report["mi_nats"], report["posterior_at_prior_0.5"], show_up(report["mi_nats"])
+    found = share_up(report["posterior_of_membership"])
+    sentence = (
+        f"This release tells at most {nats} nats: whoever guesses blindly whether a row was used is right with "
+        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
+        "most."
+    )
+    facts = (
+        (nats, "nats of mutual information at most", "nats"),
+        (found, "success at telling whether a row was used, at most", "membership"),
+        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
+    )
+    good = report["mode"] != "estimated" and report["posterior_of_membership"] < 1
+    sections: list[Block | None] = [blocks.decision(sentence, facts, good), _success(report)]
     if after(told, 0.5) + SAME >= even:  # else earlier releases told more
         sections.append(blocks.of_promise(
             lambda prior: even if prior == 0.5 else after(told, prior), "What the budget means", {}, texts=text.NATS
         ))  # fmt: skip
     sections += [
         _numbers(result["release"], noise.get("numbers") or [], report),
-        _budgets(noise.get("by_budget") or [], told),
+        _budgets(noise.get("by_budget") or []),
         _audit(result["audit"]) if result.get("audit") else None,
         _pac_limits(result, report, noise),
     ]
     seed = "secret" if report["worlds_seed"] == "secret" else "given"
     origin = [
         ("Budget", cleaned(report["budget"].partition(" (MI ")[0])),
-        ("Soundness", escaped(report["soundness"], 200)),
+        ("Soundness", report["soundness"]),
         ("Worlds", f"{count(report['worlds'])}, from a {seed} seed"),
         ("Sub-sample", f"{share_down(report['rate'])} of {count(report['pool_rows'])} rows"),
         ("Noise", f"{cleaned(report['noise'])}, basis {cleaned(report['basis'])}"),
@@ -174,21 +185,6 @@ def pac_page(result: Document, source: Source) -> Page:
         "What does this release give away?", about, sections, source, origin=origin,
         holds="The result holds the released numbers and the report.",
     )  # fmt: skip
-
-
-def _told(report: Document) -> Block:
-    told, found = show_up(report["mi_nats"]), share_up(report["posterior_of_membership"])
-    sentence = (
-        f"This release tells at most {told} nats: whoever guesses blindly whether a row was used is right with "
-        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
-        "most."
-    )
-    facts = (
-        (told, "nats of mutual information at most", "nats"),
-        (found, "success at telling whether a row was used, at most", "membership"),
-        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
-    )
-    return blocks.decision(sentence, facts, report["mode"] != "estimated" and report["posterior_of_membership"] < 1)
 
 
 def _success(report: Document) -> Block:
@@ -225,48 +221,25 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
     told += [f"The table holds the first {MOST_ROWS}; the result holds all."] if len(values) > MOST_ROWS else []
     told += ["On the unit scale of the declared ranges."] if report.get("unit_scale") else []
     return blocks.section(
-        "shape", "What was released, and its noise", blocks.ranking(what, bars) if bars else None,
+        "shape", "What was released, and its noise", blocks.ranking(what, bars),
         blocks.unfolded("released numbers and their noise", heads, rows), " ".join(told),
     )  # fmt: skip
 
 
-def _budgets(entries: Sequence[Document], told: float) -> Block | None:
-    kept = sorted((one["nats"], one["sd"]) for one in entries if one["nats"] > 0 and one["sd"] > 0)
-    if len(kept) < 2:
-        return None
-    (first, most), (last, least) = kept[0], kept[-1]
-    chart = Chart(
-        "Noise that a release takes, by the nats that it may tell.",
-        Axis("nats that a release may tell", first, last, log=True),
-        Axis("noise, root mean square", 0.9 * least, 1.1 * most, log=True), [Line("noise", kept)],
-        posts=[(told, "this release")], height=280,
-    )  # fmt: skip
+def _budgets(entries: Sequence[Document]) -> Block | None:
     heads = ("nats", "was this row used? at most", "noise, root mean square, about")
     rows = [
         [show_up(round_up(one["nats"], 6)), share_up(one["posterior_of_membership"]), size(one["sd"])]
         for one in entries
     ]
-    return blocks.section(
-        "budgets", "What accuracy costs", chart, blocks.unfolded("noise by budget", heads, rows),
-        "The noise that other budgets would have taken on the same pool; they were not released.",
-    )  # fmt: skip
+    told = "The noise that other budgets would have taken on the same pool; they were not released."
+    listed = blocks.table("noise by budget", heads, rows)
+    return blocks.section("budgets", "What accuracy costs", listed, told) if rows else None
 
 
 def _audit(audit: Document) -> Block:
     upper, blind, tpr, many = audit["upper"], audit["prior"], audit["tpr"], len(audit["upper"])
     order = sorted(range(many), key=lambda row: -upper[row])
-    drawn = sorted({round(i * (many - 1) / (MOST_POINTS - 1)) for i in range(MOST_POINTS)})
-    lines = [
-        Line(word, [(100 * (i + 1) / many, of[order[i]]) for i in drawn])
-        for word, of in (("upper limit", upper), ("blindly", blind))
-    ]
-    low, high = min(*blind, *upper), max(*blind, *upper)
-    room = max(0.01, 0.15 * (high - low))
-    chart = Chart(
-        "How often the best attack is right about a row, at most, the most exposed rows first.",
-        Axis("per cent of the rows, most exposed first", 0.0, 100.0),
-        Axis("success", max(0.0, low - room), min(1.0, high + room), percent=True), lines, height=280,
-    )  # fmt: skip
     rows = [
         [str(row), share_up(upper[row]), share_up(blind[row]), share_up(tpr[row]) if len(tpr) == many else "–"]
         for row in order[:MOST_EXPOSED]
@@ -278,8 +251,7 @@ def _audit(audit: Document) -> Block:
         f"{size(audit['mi_half_width'])} nats in truth (an estimate)."
     )
     heads = ("row", "success at most", "blindly", "found for sure, at most")
-    listed = blocks.unfolded("the most exposed rows", heads, rows)
-    return blocks.section("audit", "How exposed each row is", chart, listed, told)
+    return blocks.section("audit", "How exposed each row is", blocks.table("the most exposed rows", heads, rows), told)
 
 
 def _pac_limits(result: Document, report: Document, noise: Document) -> Block:
@@ -408,7 +380,7 @@ def _rows(result: Document) -> Block:
     heads, told = ("row", "own ε", "advantage"), "The most exposed rows, by number from 0"
     return blocks.section(
         "exposure", f"How exposed the rows are at {at(epsilon, 4)}", chart,
-        blocks.table(heads, listed, "Table of the most exposed rows", "worst", told) if listed else None,
+        blocks.table("Table of the most exposed rows", heads, listed, "worst", caption=told) if listed else None,
         blocks.unfolded("own ε by share of the rows", ("rows", "own ε", "advantage"), rows),
         "A row that moves the model little is protected better than promised.",
     )  # fmt: skip
@@ -418,18 +390,18 @@ def _useful(result: Document, stops: Sequence[Document]) -> Block | None:
     kept = [(one["epsilon"], one["kept_lower"]) for one in stops if one.get("kept_lower") is not None]
     if not kept:
         return None
-    start = math.inf if result.get("eps_util") is None else result["eps_util"]
-    chart = Chart(
-        "Share of all models that keep their accuracy, at least, by ε per row.",
-        Axis("ε per row", kept[0][0], kept[-1][0], log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
-        [Line("kept", kept, "step")], height=280,
-        posts=[(start, "accuracy is kept from here")] if kept[0][0] <= start <= kept[-1][0] else [],
-    )  # fmt: skip
     told = (
         f"Accuracy without noise {share_down(result['base_accuracy'])}, of always answering the commoner label "
         f"{share_up(result['majority'])}, on the training rows that were looked at. The noise decides whether a model "
         "keeps it: shown is a lower bound on the probability."
     )
+    start, first, last = result.get("eps_util") or math.inf, kept[0][0], kept[-1][0]
+    chart = Chart(
+        "Share of all models that keep their accuracy, at least, by ε per row.",
+        Axis("ε per row", first, last, log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
+        [Line("kept", kept, "step")], height=280,
+        spans=[(start, start, "accuracy is kept from here")] if first <= start <= last else [],
+    )  # fmt: skip
     rows = [[show_up(e, 4), share_down(share)] for e, share in kept]
     numbers = blocks.unfolded("how surely accuracy is kept", ("ε per row", "probability at least"), rows)
     return blocks.section("useful", "Whether the model is any use", chart, numbers, told)

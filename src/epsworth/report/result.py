@@ -225,20 +225,18 @@ def _of_file(document: Document, asked: dict[str, Any], source: Source) -> Page:
     """Return the page of what --json or -o wrote; a recommendation is asked again what it was asked."""
     if is_study_result(document):
         return _of_study(StudyResult.from_dict(document), asked, source, document)
-    curves: Document = document
-    said: Any = document.get("recommendation")
-    if isinstance(said, dict) and isinstance(document.get("curves"), dict):
-        curves = document["curves"]
-    elif document.get("format") != FORMAT:
-        return _of_document(document, asked, source, RESULTS)
+    said, curves = document.get("recommendation"), document.get("curves")
+    if not isinstance(said, dict) or not isinstance(curves, dict):
+        if document.get("format") != FORMAT:
+            return _of_document(document, asked, source, RESULTS)
+        said, curves = {}, document
     found, around = Curves.from_dict(curves), document.get("surroundings")
-    if curves is not document:
+    if said:
         said = {name: said[name] for name in WANTED}
         if said["at_most_sure"] is not None:
             said["max_epsilon"] = None  # follows from it
-        asked = _over(said, asked)
     surroundings = None if around is None else Surroundings.from_dict(around)
-    return _of_curves(found, asked, source, curves.get("population"), surroundings)
+    return _of_curves(found, _over(said, asked), source, curves.get("population"), surroundings)
 
 
 def _of_document(document: Document, asked: dict[str, Any], source: Source, commands: Iterable[str]) -> Page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from functools import cached_property
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.guarantees import STRENGTH, Guarantee, ceiling, weakness
-from epsworth.report.escaping import cleaned
-from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, mechanism_name, observed, share_up, units
+from epsworth.report.text import EVEN, PRIORS, SPACE, SUBJECTS, cleaned, mechanism_name, observed, share_up, units
 from epsworth.rounding import show_up
 from epsworth.utility.choice import Limits
 from epsworth.utility.curves import FEWEST_ROWS, QUANTITIES, Curves, Quantity
@@ -84,14 +83,13 @@ class Shown:
         at = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
         if found.choice is not None:
             at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
-        at = np.unique(at)
-        if len(curves.labels) < FEWEST_ROWS:
-            return cls(curves, found, {}, at)
-        if populations is None:
-            return cls(curves, found, {of: curves.population(of, at=at.tolist()) for of in held(curves)}, at)
-        people = populations.items()
-        shown = {of: replace(one, lower=one.lower[:, at], upper=one.upper[:, at]) for of, one in people}
-        return cls(curves, found, shown, at)
+        at, people = np.unique(at), dict[Quantity, Population]()
+        if len(curves.labels) >= FEWEST_ROWS and populations is None:
+            people = {of: curves.population(of, at=at.tolist()) for of in held(curves)}
+        elif len(curves.labels) >= FEWEST_ROWS and populations is not None:
+            of_all = populations.items()
+            people = {of: replace(one, lower=one.lower[:, at], upper=one.upper[:, at]) for of, one in of_all}
+        return cls(curves, found, people, at)
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -129,23 +127,23 @@ class Shown:
         pairs = zip(self.curves.mechanisms, self.promises, strict=True)
         return [cleaned(mechanism_name(words) + weakness(row)) for words, row in pairs]
 
+    def _each(self, of: Callable[[Guarantee], Any]) -> NDArray[Any]:
+        return np.array([[of(promise) for promise in row] for row in self.promises])
+
     @cached_property
     def admitted(self) -> NDArray[np.bool_]:
         """Which points are accepted, by their delta."""
-        return self._within(Limits(self.found.limits.delta))
+        return self._each(Limits(self.found.limits.delta).accept)
 
     @cached_property
     def accepted(self) -> NDArray[np.bool_]:
         """Which points protect as much as was asked for."""
-        return self._within(self.found.limits)
-
-    def _within(self, limits: Limits) -> NDArray[np.bool_]:
-        return np.array([[limits.accept(promise) for promise in row] for row in self.promises])
+        return self._each(self.found.limits.accept)
 
     @cached_property
     def totals(self) -> Floats:
         """Epsilons per record."""
-        return np.array([[promise.epsilon for promise in row] for row in self.promises])
+        return self._each(lambda promise: promise.epsilon)
 
     @cached_property
     def stops(self) -> list[float]:
@@ -156,7 +154,7 @@ class Shown:
     def caps(self) -> list[float]:
         """What no mechanism can promise to every input, by stop."""
         labels, limit = int(self.curves.labels_possible.max()), self.admitted if self.admitted.any() else True
-        deltas = np.array([[promise.delta for promise in row] for row in self.promises])
+        deltas = self._each(lambda promise: promise.delta)
         return [ceiling(stop, labels, float(deltas[(self.totals <= stop) & limit].max())) for stop in self.stops]
 
     @property
@@ -217,22 +215,21 @@ class Shown:
         bounds = self.curves.stability
         return bool(((bounds.lower <= 0) & (bounds.upper >= 1)).any())
 
+    def _units(self, values: Floats, side: str = "lower") -> list[Any]:
+        return units(values, self.digits, upwards=side == "upper")
+
     @cached_property
     def numbers(self) -> dict[str, Any]:
         """What the script reads: for every stop of a slider what was chosen and rounded here."""
-        digits = self.digits
         promises = sorted({(promise.epsilon, promise.delta) for row in self.promises for promise in row})
-        served = {of: self.curves.bounds(of).lower[:, self.at] for of in self.quantities}
-        shares = {}
-        for of in self.quantities:
-            order = np.sort(served[of], axis=2)
-            shares[of] = [units(order[:, :, rank(share, order.shape[2])], digits, upwards=False) for share in SHARES]
-        rows = served["stability"].argsort(axis=2, kind="stable")[:, :, :WORST]
-        lowest = units(np.take_along_axis(served["stability"], rows, axis=2), digits, upwards=False)
-        listed = np.unique(rows)
+        served = {of: np.sort(self.curves.bounds(of).lower[:, self.at], axis=2) for of in self.quantities}
+        count, lower = len(self.curves.labels), self.curves.lower[:, self.at]
+        ranks = [count + (-share * count // 100) for share in SHARES]  # so many per cent of the records reach these
+        rows = lower.argsort(axis=2, kind="stable")[:, :, :WORST]
+        listed, lowest = np.unique(rows), self._units(np.take_along_axis(lower, rows, axis=2))
         worst = np.stack([np.searchsorted(listed, rows), np.array(lowest)], axis=3)
         return {
-            "digits": digits,
+            "digits": self.digits,
             "names": self.names,
             "promises": [_promise(*one) for one in promises],
             "promised": [[promises.index((one.epsilon, one.delta)) for one in row] for row in self.promises],
@@ -240,7 +237,7 @@ class Shown:
             "stops": self.stops,
             "stops_shown": [show_up(stop) for stop in self.stops],
             "at": [self.affordable(stop) for stop in self.stops],
-            "caps": units(np.array(self.caps), digits, upwards=True),
+            "caps": self._units(np.array(self.caps), "upper"),
             "targets": self.targets,
             "target": self.target,
             "priors": [f"{prior}{SPACE}%" for prior in PRIORS],
@@ -248,43 +245,37 @@ class Shown:
             "certain": share_up(1.0),
             "views": [self._view(view) for view in self.views],
             "population": {
-                of: {side: units(getattr(one, side), digits, upwards=side == "upper") for side in ("lower", "upper")}
+                of: {side: self._units(getattr(one, side), side) for side in ("lower", "upper")}
                 for of, one in self.populations.items()
             },
-            "shares": shares,
+            "shares": {of: [self._units(kept[:, :, rank]) for rank in ranks] for of, kept in served.items()},
             "worst": worst.reshape(*rows.shape[:2], -1).tolist(),
             "records": [[r, cleaned(self.curves.labels[r], 40)] for r in listed.tolist()],  # by the number used there
         }
 
     def _view(self, view: View) -> dict[str, Any]:
-        lower = units(view.bounds.lower, self.digits, upwards=False)
+        lower = self._units(view.bounds.lower)
         return {
-            "of": view.of,
-            "lower": lower,
-            "upper": units(view.bounds.upper, self.digits, upwards=True),
-            "where": view.where,
-            "subject": SUBJECTS[view.of],
-            "top": self.top(view),
+            "of": view.of, "lower": lower, "upper": self._units(view.bounds.upper, "upper"), "where": view.where,
+            "subject": SUBJECTS[view.of], "top": self.top(view),
             "chosen": [self._chosen(view, np.array(lower) >= target) for target in self.targets],
             "best": [self._best(view, stop) for stop in self.stops],
-            "average": view.on == "average",
-            "worst": view.on == "worst",
-        }
+            "average": view.on == "average", "worst": view.on == "worst",
+        }  # fmt: skip
 
     def _chosen(self, view: View, enough: NDArray[np.bool_]) -> tuple[int, int] | None:
         """Return the point that is recommended: strongest notion, then least epsilon, least delta, most guaranteed."""
-        fits = enough & self.accepted
-        points = [(m, int(row.argmax())) for m, row in enumerate(fits) if row.any()]
 
         def cost(point: tuple[int, int]) -> tuple[float, ...]:
             promise = self.promises[point[0]][point[1]]
             return STRENGTH.index(promise.notion), promise.epsilon, promise.delta, -float(view.bounds.lower[point])
 
+        points = ((m, int(row.argmax())) for m, row in enumerate(enough & self.accepted) if row.any())
         return min(points, key=cost, default=None)
 
     def _best(self, view: View, stop: float) -> tuple[int, int] | None:
         """Return the point with the highest guarantee within a budget."""
-        points = [(m, e) for m, e in enumerate(self.affordable(stop)) if e is not None]
+        points = ((m, e) for m, e in enumerate(self.affordable(stop)) if e is not None)
         return max(points, key=lambda point: float(view.bounds.lower[point]), default=None)
 
 
@@ -298,14 +289,3 @@ def _promise(epsilon: float, delta: float) -> dict[str, Any]:
 def held(curves: Curves) -> tuple[Quantity, ...]:
     """Return the quantities that curves hold."""
     return QUANTITIES[: 1 + (curves.accuracy is not None)]
-
-
-def rank(share: int, count: int) -> int:
-    """Return which of the sorted records at least ``share`` per cent of them reach.
-
-    Examples
-    --------
-    >>> rank(95, 10), rank(50, 5), rank(75, 1)
-    (0, 2, 0)
-    """
-    return count + (-share * count // 100)

@@ -1,7 +1,8 @@
-"""Words and numbers of pages: names, sentences, the glossary; every number rounded to the safe side.
+"""Words and numbers of pages: every number rounded to the safe side, every text of a file a text; names, sentences.
 
 A bound is kept as a whole number of 10^-digits, lower ones rounded down and upper ones up. Rounding to fewer digits
 afterwards gives what rounding the result itself would give, so that every number shown is that of the result.
+What comes from a file is hostile: names, labels and notes stay text.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import html
 import math
 import operator
 import re
+import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, cast
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from epsworth.arrays import Floats
 from epsworth.mechanisms.family import titled
@@ -29,6 +33,10 @@ PRIORS = (1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 99)  # per cent 
 EVEN = 50
 MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
 
+UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, text that turns other text round, half characters, line ends
+LONGEST, NOTE = 100, 1000  # characters of a name, and of a sentence
+MOST_NAMES = 12  # columns that are named
+
 # ---- numbers
 
 
@@ -42,8 +50,7 @@ def units(values: Floats, digits: int, *, upwards: bool) -> list[Any]:
     """
     rounding = ROUND_CEILING if upwards else ROUND_FLOOR
     flat = [int(Decimal(repr(v)).scaleb(digits).to_integral_value(rounding)) for v in values.ravel().tolist()]
-    found: Any = np.array(flat, dtype=object).reshape(values.shape).tolist()
-    return cast("list[Any]", found)
+    return cast("list[Any]", np.array(flat, dtype=object).reshape(values.shape).tolist())
 
 
 def percent(whole: int, digits: int) -> str:
@@ -161,7 +168,76 @@ def weak(total: float, delta: float = 0.0) -> str:
     return f"That protects less than {accepted}, beyond which nothing is recommended unless it is asked for."
 
 
-# ---- names
+# ---- what comes from a file
+
+
+def cleaned(text: object, most: int = LONGEST) -> str:
+    r"""Return text in which every character is seen: others are named, and what is too long is cut.
+
+    Examples
+    --------
+    >>> cleaned("age\u202etxt"), cleaned("x" * 99, 4)
+    ('age⟨U+202E⟩txt', 'xxx…')
+    """
+    shown = "".join(
+        f"⟨U+{ord(letter):04X}⟩" if unicodedata.category(letter) in UNSEEN else letter
+        for letter in str(text)[: most + 1]
+    )
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def escaped(text: object, most: int = NOTE) -> Markup:
+    """Return text for HTML, between tags or within quotes; markup of this package stays.
+
+    Examples
+    --------
+    >>> str(escaped("</script>")), str(escaped('"'))
+    ('&lt;/script&gt;', '&#34;')
+    """
+    return text if isinstance(text, Markup) else escape(cleaned(text, most))
+
+
+def name(text: object, most: int = LONGEST) -> Markup:
+    """Return a name for HTML whose direction of writing does not reach its neighbours."""
+    return markup("<bdi>{}</bdi>", cleaned(text, most))
+
+
+def names(texts: Sequence[object], most: int = MOST_NAMES, letters: int = LONGEST) -> Markup:
+    """Return the first of some names for HTML, and say how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return markup("{}{}", markup(", ").join(name(one, letters) for one in texts[:most]), more)
+
+
+def markup(template: str, *texts: object) -> Markup:
+    """Return HTML of this package with texts filled in, which are escaped."""
+    return Markup(template).format(*map(escaped, texts))
+
+
+def code(text: object, most: int = LONGEST) -> Markup:
+    """Return a fingerprint for HTML."""
+    return markup('<code class="print">{}</code>', cleaned(text, most))
+
+
+def without_folders(command: str) -> str:
+    """Return a command whose files are named without their folders, which tell about their owner; addresses stay.
+
+    Examples
+    --------
+    >>> without_folders("epsworth utility /home/jane/m.skops '/home/jane doe/people.csv' --json=/tmp/a.json -s age")
+    'epsworth utility m.skops people.csv --json=a.json -s age'
+    """
+    return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda found: _without_folder(found[0]), command)
+
+
+def _without_folder(token: str) -> str:
+    if not re.search(r"[/\\]", token) or "://" in token:
+        return token
+    option, sign, word = re.fullmatch(r"(?s)(?:(-[-\w]+)(=))?(.*)", token).groups("")  # type: ignore[union-attr]
+    last = re.split(r"[/\\]", word.replace("'", "").replace('"', "").rstrip("/\\"))[-1]
+    return f"{option}{sign}{shlex.quote(last)}" if last else token
+
+
+# ---- titles
 
 KERNELS = {"laplace": "Laplace", "gaussian": "Gaussian", "staircase": "Staircase", "optimal": "Optimal"}
 KINDS = {"pb": "boosted", "truncated": "truncated", "discrete": "discrete", "clamped": "clamped"}
