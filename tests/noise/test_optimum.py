@@ -14,8 +14,7 @@ from scipy.special import ndtr
 from epsworth import noise
 from epsworth.noise import levels
 from epsworth.noise.cells import Cells, HalfLine
-from epsworth.noise.composition import composed_epsilon
-from epsworth.noise.objective import EPSILON, Objective
+from epsworth.noise.objective import EPSILON, Objective, composed_epsilon
 from epsworth.noise.staircase import best_staircase
 from strategies import sparing
 

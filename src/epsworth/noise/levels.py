@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.lattice import MOST_POINTS
-from epsworth.noise.tuning import least
+from epsworth.noise.tuning import least, one_by_one
 from epsworth.rounding import UNIT
 
 ORDERS = 1 + np.geomspace(0.03, 3000, 14)  # tried; the best is refined between its neighbours
@@ -159,11 +159,7 @@ class Search:
 
     def cheapest(self, cost: Callable[[HalfLine], float]) -> HalfLine:
         """Return, of all orders' laws, that of the least cost."""
-
-        def costs(orders: Floats) -> Floats:
-            return np.array([cost(self.law(float(order))) for order in orders])
-
-        return self.law(least(costs, ORDERS, zooms=2, per_zoom=5))
+        return self.law(least(one_by_one(lambda order: cost(self.law(order))), ORDERS, zooms=2, per_zoom=5))
 
     def floor(self, order: float) -> float:
         """Return a Renyi divergence of this order that no law with falling densities is below."""

@@ -16,11 +16,10 @@ from scipy.optimize import minimize_scalar
 from epsworth.noise import levels
 from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share, whole
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
-from epsworth.noise.composition import POINTS
 from epsworth.noise.lattice import spacing
 from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
-from epsworth.noise.objective import Objective
+from epsworth.noise.objective import POINTS, Objective
 from epsworth.noise.program import floor, half_line, least_delta, least_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import SEARCH_POINTS
@@ -103,7 +102,7 @@ def optimal_noise(
     Parameters
     ----------
     theta, confidence, sensitivity, delta : float
-        The question, see `cheapest`; ``delta`` may be zero.
+        The question, see `cheapest`, which refuses the same numbers; ``delta`` may be zero.
     lattice : float, optional
         Step of the lattice that true answers lie on (1 for counts): noise lives on it, unless theta reaches farther
         than half a step beyond its last point, where a step density is better.  By default answers are real numbers,
@@ -112,11 +111,6 @@ def optimal_noise(
         How many answers are released, each under the constraint.
     objective : str
         What is to be small, see `cheapest`.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges.
 
     Examples
     --------

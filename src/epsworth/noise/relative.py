@@ -1,10 +1,7 @@
 """The best mechanism under a relative error, on a public list of answers: a linear program, and what none is below.
 
-Of an output, only the regions that it lies in matter: sending every output to the point that its regions share changes
-neither privacy nor utility.  Points whose regions all hold another point can be sent there, too.  So a table of one row
-of chances per answer and one column per maximal set of regions with a common point is as good as any mechanism.
-
-The program minimises the largest chance of a point outside over what may fail:
+A table of one row of chances per answer and one column per maximal set of regions with a common point is as good as any
+mechanism (docs/theory/noise.md).  The program minimises the largest chance of a point outside over what may fail:
 
     p_ic <= E p_jc + s_ijc,   sum_c s_ijc <= delta,   sum_c p_ic = 1,   E = e^epsilon, for all neighbours i, j.
 
@@ -29,9 +26,10 @@ from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Bools, Floats, Indices, as_floats
 from epsworth.noise.allowed import in_decimals
-from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.cells import ProgramError
+from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Relative
+from epsworth.noise.release import AnswerTable
 from epsworth.noise.staircase import best_staircase
 from epsworth.rounding import UNIT, down
 
@@ -54,7 +52,7 @@ Solvers = tuple[tuple[str, dict[str, float]], ...]
 class Best(NamedTuple):
     """The best mechanism, None where its program is too large; an epsilon that none is below, 0 where none is known."""
 
-    noise: AnswerTable | None
+    noise: NoiseMechanism | None
     floor: float
 
 
