@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats, generator
+from epsworth.arrays import Floats, as_floats, generator, slices
 from epsworth.composition import mirrored
 from epsworth.mechanisms import boosted_laplace, laws
 from epsworth.mechanisms.law import Law
@@ -32,6 +32,7 @@ from epsworth.rounding import UNIT, float_below, up
 
 FINEST = 1e-280  # of deltas: masses below it are not resolved
 STEEP = 35.0  # standard deviations beyond which a Gaussian has more than that
+AT_ONCE = 400_000  # pairs times epsilons
 
 
 class TooLarge(ValueError):
@@ -139,14 +140,10 @@ class Boosted(NoiseMechanism):
 
     def profile(self, epsilon: ArrayLike) -> Floats:
         """Return the largest delta of all pairs."""
-        epsilon = as_floats(epsilon)
-        chunk = max(1, 400_000 // self.pairs)
-        flat = epsilon.reshape(-1, 1)
-        parts = [
-            hockey_stick(self.kernel, self.scale, self._cut, flat[i : i + chunk]).max(axis=-1)
-            for i in range(0, flat.size, chunk)
-        ]
-        return np.concatenate(parts).reshape(epsilon.shape)
+        flat = as_floats(epsilon).reshape(-1, 1)
+        parts = slices(flat.size, max(1, AT_ONCE // self.pairs))
+        deltas = [hockey_stick(self.kernel, self.scale, self._cut, flat[part]).max(axis=-1) for part in parts]
+        return np.concatenate(deltas).reshape(np.shape(epsilon))
 
     @property
     def pure_epsilon(self) -> float:

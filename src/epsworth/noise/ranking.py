@@ -361,12 +361,16 @@ def question(
 
 def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     """Return the list for this kind of region: name -> how to build the tuned noise."""
-    if isinstance(asked.region, Fixed):
-        return _fixed_builders(asked, asked.region)
-    region, failure, size = asked.region, asked.failure, asked.sensitivity
-    built: dict[str, Callable[[], NoiseMechanism]] = {
-        "optimal": asked.optimal, "staircase": partial(best_staircase, asked.region.half, failure, size),
-    }  # fmt: skip
+    region, failure, size, scale = asked.region, asked.failure, asked.sensitivity, asked.scale
+    built: dict[str, Callable[[], NoiseMechanism]] = {}
+    if isinstance(region, Fixed):
+        for kernel in KERNELS:
+            free = Boosted(kernel, scale, 1.0, Absolute(size), size)
+            built[f"clamped_{kernel}"] = partial(Clamped, free, region)
+            built[f"pb_{kernel}"] = partial(least_boosted, kernel, scale, region, size, failure)
+            built[f"truncated_{kernel}"] = partial(Boosted, kernel, scale, np.inf, region, size)
+        return built
+    built |= {"optimal": asked.optimal, "staircase": partial(best_staircase, region.half, failure, size)}
     for kernel in KERNELS:
         built[kernel] = partial(plain, kernel, region, failure, size)
         built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, asked.single_delta, asked.searched)
@@ -383,17 +387,6 @@ def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechani
     if not boosted:
         return discrete_plain(kernel, asked.grid, asked.failure)
     return best_discrete(kernel, asked.grid, asked.failure, asked.searched, slow=not asked.single_delta)
-
-
-def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
-    built: dict[str, Callable[[], NoiseMechanism]] = {}
-    size = asked.sensitivity
-    for kernel in KERNELS:
-        free = Boosted(kernel, asked.scale, 1.0, Absolute(size), size)
-        built[f"clamped_{kernel}"] = partial(Clamped, free, region)
-        built[f"pb_{kernel}"] = partial(least_boosted, kernel, asked.scale, region, size, asked.failure)
-        built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
-    return built
 
 
 def _stated(noise: NoiseMechanism, asked: Question) -> float:

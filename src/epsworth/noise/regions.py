@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,13 +36,6 @@ TIE = 1e-9  # relative; values a rounding error beyond the sensitivity still cou
 SLACK_BITS = 49
 DRIFT_BITS = 10  # all cuts together are lowered by no more than this part of the smallest gap
 Kind = Literal["absolute", "relative", "fixed"]
-
-
-class Pairs(NamedTuple):
-    """Ordered pairs of true answers, arrays of one length."""
-
-    first: Floats
-    second: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +58,8 @@ class Region(ABC):
         return float((high - low).min() / 2)
 
     @abstractmethod
-    def pairs(self, sensitivity: float) -> Pairs:
-        """Return ordered pairs whose worst is the worst of all neighbours."""
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
+        """Return the first and second answers of ordered pairs whose worst is the worst of all neighbours."""
 
     def admitted(self, answer: ArrayLike) -> Floats:
         """Return true answers as an array; those that the promise does not cover are refused."""
@@ -92,13 +85,13 @@ class Absolute(Region):
         """Any answer is as hard as any other."""
         return np.zeros(1)
 
-    def pairs(self, sensitivity: float) -> Pairs:
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
         """Return one pair at the full sensitivity.
 
         The density is symmetric and unimodal with mode 0.  For a shift d > 0 the set S = {m(z) > e^eps m(z - d)}
         lies in z < d, where m(z - d) falls with d: delta rises with d, and both orders are alike.
         """
-        return Pairs(np.zeros(1), np.array([sensitivity]))
+        return np.zeros(1), np.array([sensitivity])
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +141,7 @@ class OnLattice(Region):
         """Return the nearest values of the public list."""
         return as_floats(self.answers[np.searchsorted(self._cut_floats, self.admitted(answer), side="right")])
 
-    def pairs(self, sensitivity: float) -> Pairs:
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
         """Return all ordered pairs of values to which answers at most the sensitivity apart can be rounded.
 
         Answers in the cells of i < j can come nearer to each other than any number above (lower cut of j) - (upper cut
@@ -166,7 +159,7 @@ class OnLattice(Region):
             )
         low = np.repeat(np.arange(last.size), counts)
         high = low + 1 + np.arange(low.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Pairs(self.answers[np.concatenate([low, high])], self.answers[np.concatenate([high, low])])
+        return self.answers[np.concatenate([low, high])], self.answers[np.concatenate([high, low])]
 
     def row_pairs(self, row: Indices, sensitivity: float) -> tuple[Indices, Indices]:
         """Return the ordered pairs of different rows that neighbours can have, where each answer has a row."""

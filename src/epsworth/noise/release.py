@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from epsworth.arrays import Floats, Indices, as_floats
+from epsworth.arrays import Floats, Indices, as_floats, slices
 from epsworth.client.kernels import WORD, exp_below
 from epsworth.documents import in_words, known_table, read_as, read_json
 from epsworth.files import reading
@@ -94,7 +94,7 @@ class LatticeRelease(WeightTable):
     def __post_init__(self) -> None:
         """Check what the promise rests on."""
         weights = self.weights
-        if min(weights) < 0 or sum(weights) != WORD or weights != weights[::-1] or len(weights) % 2 == 0:
+        if sum(weights) != WORD or min(weights) < 0 or weights != weights[::-1] or len(weights) % 2 == 0:
             raise ValueError("weights must be symmetric around one in the middle, and add up to 2^64")
         length(self.step, "step")
         whole(self.shift, "shift", 1, FARTHEST)
@@ -284,7 +284,7 @@ class AnswerTable(NoiseMechanism, WeightTable):
     def __post_init__(self) -> None:
         """Check what the promise rests on."""
         for weights in self.weights:
-            if len(weights) != len(self.outputs) or min(weights) < 1 or sum(weights) != WORD:
+            if len(weights) != len(self.outputs) or sum(weights) != WORD or min(weights) < 1:
                 raise ValueError("weights must be positive, one per output, and add up to 2^64 in every row")
         if not (np.diff(self.outputs) >= 0).all():
             raise ValueError("outputs must ascend")
@@ -331,11 +331,10 @@ class AnswerTable(NoiseMechanism, WeightTable):
         """
         first, second = self._compared
         flat, worst = as_floats(epsilon).ravel(), np.zeros(np.size(epsilon))
-        chunk = max(1, MOST_CELLS // max(1, first.size))
-        for start in range(0, flat.size, chunk):
-            ratio = np.exp(np.minimum(flat[start : start + chunk], 700.0))[:, np.newaxis, np.newaxis]
+        for part in slices(flat.size, max(1, MOST_CELLS // max(1, first.size))):
+            ratio = np.exp(np.minimum(flat[part], 700.0))[:, np.newaxis, np.newaxis]
             gains = np.maximum(first * (1 + 4 * UNIT) - ratio * second * (1 - 16 * UNIT), 0.0).sum(axis=-1)
-            worst[start : start + chunk] = gains.max(axis=-1, initial=0.0)
+            worst[part] = gains.max(axis=-1, initial=0.0)
         worst = np.where(worst > 0, np.minimum(up(worst, ulps=len(self.outputs) + 4), 1.0), 0.0)
         return worst.reshape(np.shape(epsilon))
 

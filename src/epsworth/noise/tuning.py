@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import ndtri
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import (
@@ -75,7 +75,7 @@ def best_boosted(
         assert cost is not None
         costs = one_by_one(lambda scale: cost(built(scale)))
         return built(least(costs, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
-    many = region.pairs(sensitivity).first.size > 1
+    many = region.pairs(sensitivity)[0].size > 1
 
     def single(scales: Floats) -> Floats:
         return epsilons(kernel, scales, boosts(scales), region, sensitivity, delta)
@@ -99,19 +99,19 @@ def epsilons(
 ) -> Floats:
     """Return epsilon at delta for every scale with its boost, over all pairs; vectorised over scales."""
     first, second = region.pairs(sensitivity)
-    found, batch = np.empty(scales.shape), max(1, BATCH // first.size)
-    for i in range(0, scales.size, batch):
-        scale, boost = scales[i : i + batch, np.newaxis], boosts[i : i + batch, np.newaxis]
-        cut = weights(kernel, scale, boost, region, first, second)
-        if delta == 0:
-            found[i : i + batch] = pure_loss(kernel, scale, cut).max(axis=-1)
-            continue
 
-        def profile(epsilon: Floats, cut=cut, scale=scale) -> Floats:  # type: ignore[no-untyped-def]
+    def of(scale: Floats, boost: Floats) -> Floats:
+        cut = weights(kernel, scale, boost, region, first, second)
+
+        def profile(epsilon: Floats) -> Floats:
             return np.asarray(hockey_stick(kernel, scale, cut, epsilon[:, np.newaxis]).max(axis=-1))
 
-        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
-    return found
+        if delta == 0:
+            return np.asarray(pure_loss(kernel, scale, cut).max(axis=-1))
+        return smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
+
+    batches = slices(scales.size, max(1, BATCH // first.size))
+    return np.concatenate([of(scales[part, np.newaxis], boosts[part, np.newaxis]) for part in batches])
 
 
 def discrete_plain(kernel: Kernel, grid: Spacing, failure: float) -> LatticeNoise:
