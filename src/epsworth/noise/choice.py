@@ -111,7 +111,6 @@ class Choice(Result):
         return release_of(self.noise)
 
     def __str__(self) -> str:
-        """Show the promise, rounded to the safe side, and the error."""
         promise = f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}"
         promise += f" for {self.releases} releases together" if self.releases > 1 else ""
         remark = "" if self.sound else f" (not a bound: in truth epsilon {show_up(self.exact_epsilon)})"

@@ -231,16 +231,8 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
 def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> LatticeNoise:
     """Return a discrete Gaussian or Laplace law, boosted; mass proportional to the density on the lattice.
 
-    Parameters
-    ----------
-    kernel : {"gaussian", "laplace"}
-        Density to evaluate.
-    scale : float
-        sigma or b, in the units of the answer.
-    boost : float
-        Weight of the preferred points; infinity truncates.
-    grid : Spacing
-        The lattice.
+    ``scale`` is sigma or b, in the units of the answer; ``boost`` the preferred points' weight, of which infinity
+    truncates.
     """
     reach = scale / grid.step
     longest = max(REACH[kernel] * reach, grid.inside // 2, grid.shift)

@@ -209,7 +209,6 @@ class Grouped(Result):
         return category, float(np.mean([self.value_variance(1.0, g, f) for g, f in zip(owners, shares, strict=True)]))
 
     def __str__(self) -> str:
-        """Show sizes and promise."""
         promise = f"epsilon {show_up(self.epsilon)} per report, confidence {show_down(self.confidence)}"
         return f"PB-GRR on {self.d} items in groups of {self.k}: {promise}"
 
@@ -261,7 +260,6 @@ class Channel(Result):
         return channel_loss(self.matrix)
 
     def __str__(self) -> str:
-        """Show sizes and promise."""
         promise = f"epsilon {show_up(self.loss)} per report, confidence {show_down(self.confidence)}"
         return f"PB-GRR on {len(self.matrix)} items: {promise}, ln B {self.log_boost:.6g}"
 

@@ -79,7 +79,6 @@ class Objective:
         return self.name if self.at is None else f"{self.name}@{self.at!r}"
 
     def __str__(self) -> str:
-        """Name what is small."""
         return SAYING[self.name] + ("" if self.at is None else f" at {AT[self.name]} {self.at:g}")
 
     def said(self, cost: float) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from epsworth.noise import levels
 from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share, whole
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.lattice import spacing
+from epsworth.noise.levels import ORDERS, Levels
 from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.objective import POINTS, Objective
@@ -72,7 +72,6 @@ class Optimum(Result):
     objective: str = "epsilon"
 
     def __str__(self) -> str:
-        """Say what the noise costs, and where the floor is."""
         words = Objective.of(self.objective).said(self.cost)
         words += f" with delta {show_up(self.delta)}" if self.objective == "epsilon" else ""
         words += f" for {self.releases} releases together" if self.releases > 1 else ""
@@ -177,7 +176,7 @@ class _Search:
     def of_many(self) -> Optimum:
         """Return the best of the laws of least Renyi divergence, and of those of programs."""
         each = max(self.delta / self.releases, RESOLVED) if self.objective.name == "epsilon" else FINEST
-        orders = levels.Search(self.cells, self.failing, self.start, LOST * each)
+        orders = Levels(self.cells, self.failing, self.start, LOST * each)
         if self.objective.name == "renyi":
             assert self.objective.at is not None
             found = self.built(orders.law(self.objective.at))
@@ -224,7 +223,7 @@ class _Search:
             outer = np.clip((room - np.cumsum(outside) + outside) / outside, 0.0, 1.0)
         return HalfLine.of(self.cells, np.concatenate([np.ones(self.cells.inside), outer]), 1.0, self.failing)
 
-    def _floor(self, orders: levels.Search) -> float:
+    def _floor(self, orders: Levels) -> float:
         """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
 
         The advantage in one release is the mass within half a sensitivity, and densities fall.
@@ -233,7 +232,7 @@ class _Search:
             return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))
         if self.objective.name not in ("zcdp", "gdp"):
             return 0.0
-        rho = self.releases * max(orders.floor(order) / order for order in levels.ORDERS.tolist())
+        rho = self.releases * max(orders.floor(order) / order for order in ORDERS.tolist())
         return rho if self.objective.name == "zcdp" else math.sqrt(2 * rho)
 
     def _found(

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from epsworth.noise import allowed, regions
 from epsworth.noise.choice import UNTRIED, Choice, advice, taken
 from epsworth.noise.figures import Panel, density, draw_costs, draw_densities
-from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
+from epsworth.noise.lattice import LatticeNoise, spacing
 from epsworth.noise.mechanism import FINEST, Boosted, Clamped, NoiseMechanism, TooLarge
 from epsworth.noise.objective import ENDLESS, EPSILON, POINTS, Objective, composed_epsilon
 from epsworth.noise.optimum import MOST_RELEASES, optimal_noise
@@ -70,11 +70,6 @@ class Question:
     def single_delta(self) -> float | None:
         """Delta where the epsilon of one release is asked for: of many noises at once it is found fast."""
         return self.delta if self.releases == 1 and self.objective == EPSILON else None
-
-    @property
-    def grid(self) -> Spacing:
-        """The lattice of the discrete rows; `TooLarge` where none fits."""
-        return spacing(self.region.half, self.sensitivity, self.lattice)
 
     @cached_property
     def best(self) -> Best:
@@ -143,11 +138,9 @@ class Ranking(Result, Sequence[Choice]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
     def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
-        """Return the choice at a rank, from 0."""
         return self.choices[index]
 
     def __len__(self) -> int:
-        """Return the number of choices."""
         return len(self.choices)
 
     def named(self, name: str) -> Choice:
@@ -170,7 +163,6 @@ class Ranking(Result, Sequence[Choice]):
         return advice(self.choices, self.floor, self.left_out, self.asked.objective, of)
 
     def __str__(self) -> str:
-        """Show a line per choice, and the advice."""
         return "\n".join([*map(str, self), self.advice])
 
     def to_dict(self) -> dict[str, Any]:
@@ -384,9 +376,10 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
 
 
 def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
+    grid = spacing(asked.region.half, asked.sensitivity, asked.lattice)
     if not boosted:
-        return discrete_plain(kernel, asked.grid, asked.failure)
-    return best_discrete(kernel, asked.grid, asked.failure, asked.searched, slow=not asked.single_delta)
+        return discrete_plain(kernel, grid, asked.failure)
+    return best_discrete(kernel, grid, asked.failure, asked.searched, slow=not asked.single_delta)
 
 
 def _stated(noise: NoiseMechanism, asked: Question) -> float:

@@ -95,11 +95,6 @@ class Groups:
         low, high, unit = region.exact_ends
         return cls(values, low[:count], high[:count], unit, np.arange(count), first, second)
 
-    @property
-    def narrowest(self) -> float:
-        """Half of the narrowest interval."""
-        return float(Fraction(min(self.high - self.low), 2 * self.unit))
-
     @cached_property
     def spans(self) -> tuple[Indices, Indices]:
         """First and last group of every maximal set with a common point, and of smaller ones at either end."""
@@ -372,7 +367,8 @@ def _searched(groups: Groups, failing: float, sensitivity: float, delta: float) 
     def proved(tried: float) -> float:
         return math.log(max(_proved(groups, tried, failing, delta), 1e-300))
 
-    start = best_staircase(groups.narrowest, failing, sensitivity).loss
+    half = float(Fraction(min(groups.high - groups.low), 2 * groups.unit))  # of the narrowest interval
+    start = best_staircase(half, failing, sensitivity).loss
     near = last = _least_epsilon(groups, failing, _spent(delta, failing), start)
     tried, before = last * (1 - BELOW), proved(last) if last > LEAST else 0.0
     for _ in range(MOST_TRIES if last > LEAST else 0):

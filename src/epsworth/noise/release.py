@@ -87,12 +87,10 @@ class LatticeRelease(WeightTable):
     inside: int
 
     def __str__(self) -> str:
-        """Show the size of the table and its confidence."""
         confidence = show_down(float_below(self.confidence))
         return f"{len(self.weights)} points of a lattice with step {self.step:g}, confidence {confidence}"
 
     def __post_init__(self) -> None:
-        """Check what the promise rests on."""
         weights = self.weights
         if sum(weights) != WORD or min(weights) < 0 or weights != weights[::-1] or len(weights) % 2 == 0:
             raise ValueError("weights must be symmetric around one in the middle, and add up to 2^64")
@@ -282,7 +280,6 @@ class AnswerTable(NoiseMechanism, WeightTable):
         )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check what the promise rests on."""
         for weights in self.weights:
             if len(weights) != len(self.outputs) or sum(weights) != WORD or min(weights) < 1:
                 raise ValueError("weights must be positive, one per output, and add up to 2^64 in every row")
@@ -295,7 +292,6 @@ class AnswerTable(NoiseMechanism, WeightTable):
         length(self.sensitivity, "sensitivity")
 
     def __str__(self) -> str:
-        """Show the size of the table, and what it keeps."""
         return (
             f"{len(self.outputs)} outputs for {len(self.answers)} answers: epsilon {show_up(self.pure_epsilon)} with "
             f"delta 0, confidence {show_down(self.confidence)}"
