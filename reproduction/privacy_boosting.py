@@ -12,7 +12,7 @@ from epsworth.noise.mechanism import Boosted
 from epsworth.noise.profiles import boost_needed, outside, renyi_divergence, weights
 from epsworth.noise.published import published_choice, published_terms
 from epsworth.noise.regions import Absolute, Region, region
-from epsworth.noise.tuning import best_boosted, plain, plain_scale
+from epsworth.noise.tuning import best_boosted, plain
 from reproduction.inversion import delta_of_several
 from reproduction.items import Item, Outcome, Setting, judged
 
@@ -21,7 +21,7 @@ WHY = "independence is assumed"
 
 def _boosted(where: Region, failure: float, ratio: float, size: float = 1.0) -> Boosted:
     """Return the noise whose kernel is ``ratio`` times as wide as the one that needs no boost."""
-    scale = ratio * plain_scale("gaussian", where, failure)
+    scale = ratio * plain("gaussian", where, failure, 1.0).scale
     boost = float(boost_needed(float(outside("gaussian", scale, where)), failure))
     return Boosted("gaussian", scale, boost, where, size)
 
@@ -152,7 +152,7 @@ def proposition_1(setting: Setting) -> Outcome:
 def remark_4(setting: Setting) -> Outcome:
     """Let the published guarantee choose a noise, and compute its true epsilon."""
     where, failure = Absolute(10.0), 0.001
-    base = plain_scale("gaussian", where, failure)
+    base = plain("gaussian", where, failure, 1.0).scale
     chosen = published_choice(where, failure, 1.0, 1e-5, 1, base)
     assert chosen is not None
     one, claimed = chosen

@@ -17,7 +17,7 @@ from epsworth.noise.profiles import boost_needed, outside, renyi_divergence, wei
 from epsworth.noise.published import published_terms
 from epsworth.noise.regions import Absolute, Region, region
 from epsworth.noise.staircase import best_staircase
-from epsworth.noise.tuning import best_boosted, plain, plain_scale
+from epsworth.noise.tuning import best_boosted, plain
 from reproduction.items import Item, Outcome, Setting, judged
 from reproduction.panels import Panel, curve, curves
 
@@ -49,7 +49,7 @@ def _relative(theta: float, failure: float, size: float) -> tuple[float, float, 
 def best_renyi(half: float, failure: float, size: float, order: float) -> tuple[float, float]:
     """Return the divergence of the plain Gaussian and of the best boosted one."""
     where = Absolute(half)
-    scales = plain_scale("gaussian", where, failure) * np.geomspace(1, 40, 300)
+    scales = plain("gaussian", where, failure, 1.0).scale * np.geomspace(1, 40, 300)
     boosts = np.where(scales <= scales[0], 1.0, boost_needed(outside("gaussian", scales, where), failure))
     cut = weights("gaussian", scales[:, np.newaxis], boosts[:, np.newaxis], where, *where.pairs(size))
     found = renyi_divergence("gaussian", scales[:, np.newaxis], cut, order)[:, 0]

@@ -39,15 +39,19 @@ TINY = 1e-300
 Spectrum = NDArray[np.complex128]
 
 
-def sampled(profile: Callable[[Floats], Floats], step: float, points: int) -> Floats:
-    """Return delta at -points .. points steps of epsilon: falling, and never below the truth.
+def mirrored(epsilon: Floats, delta: Floats) -> Floats:
+    """Return delta at -epsilon from that at epsilon, of pairs in both orders: 1 - e^-epsilon + e^-epsilon delta.
 
-    The profile is the largest of pairs in both orders, so that delta(-e) = 1 - e^-e + e^-e delta(e): two exponentials
-    at eight roundings, and three of products and sums.
+    Never rounded down: two exponentials at eight roundings, and three of products and sums.
     """
+    return up(-np.expm1(-epsilon) + np.exp(-epsilon) * delta, ulps=20)
+
+
+def sampled(profile: Callable[[Floats], Floats], step: float, points: int) -> Floats:
+    """Return delta at -points .. points steps of epsilon: falling, and never below the truth."""
     grid = as_floats(np.arange(points + 1) * step)
     above = np.maximum.accumulate(profile(grid)[::-1])[::-1]  # rounding must not make deltas rise
-    below = up(-np.expm1(-grid[:0:-1]) + np.exp(-grid[:0:-1]) * above[:0:-1], ulps=20)
+    below = mirrored(grid[:0:-1], above[:0:-1])
     deltas = np.minimum(np.concatenate([np.maximum(below, above[0]), above]), 1.0)
     return np.asarray(np.maximum.accumulate(deltas[::-1])[::-1])
 

@@ -40,7 +40,7 @@ def profiles_trusted_to_the_bit(original):
 
 
 @mutant(
-    "epsworth.noise.answers.PublicList.neighbours",
+    "epsworth.noise.regions.OnLattice.pairs",
     claim="all pairs of answers that neighbours can be rounded to are compared",
     test=f"{ANSWERS}::test_every_pair_that_rounding_can_reach_is_compared",
 )
@@ -398,7 +398,7 @@ def probabilities_of_reports_trusted_to_the_bit(original):
 
 
 @mutant(
-    "epsworth.noise.answers.PublicList.neighbours",
+    "epsworth.noise.regions.OnLattice.pairs",
     claim="all pairs of answers that neighbours can be rounded to are compared",
     test=f"{ANSWERS}::test_every_pair_that_rounding_can_reach_is_compared",
 )

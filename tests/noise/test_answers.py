@@ -13,13 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epsworth import noise
-from epsworth.noise.answers import in_steps, listed
-from epsworth.noise.lattice import spacing
+from epsworth.noise.lattice import in_steps, spacing
 from epsworth.noise.regions import region
 from epsworth.noise.tuning import best_boosted, discrete_plain
 
 UNEVEN = [0, 1, 2, 4, 8, 9, 10]
 LISTS = st.lists(st.integers(0, 60), min_size=3, max_size=12, unique=True)
+
+
+def listed(answers):
+    return region("fixed", (min(answers) - 1, max(answers) + 1), answers=answers)
 
 
 @cache
@@ -46,9 +49,9 @@ def test_every_pair_that_rounding_can_reach_is_compared(values, quarters, more):
     values, sensitivity = sorted(values), quarters / 4 + more
     if min(b - a for a, b in pairwise(values)) > sensitivity:
         with pytest.raises(ValueError, match="no two values within"):
-            region("relative", 0.1, offset=1.0, answers=values).pairs(sensitivity)
+            listed(values).pairs(sensitivity)
         return
-    first, second = region("relative", 0.1, offset=1.0, answers=values).pairs(sensitivity)
+    first, second = listed(values).pairs(sensitivity)
     assert set(zip(first, second, strict=True)) == reachable(values, Fraction(sensitivity))
     assert first.size == len(set(zip(first, second, strict=True)))
 
@@ -73,7 +76,7 @@ def test_epsilon_holds_for_answers_between_the_listed_ones(answers, size, pairs,
 def test_counts_on_an_even_list_pay_for_no_more_than_the_sensitivity():
     """Half-way answers go upwards everywhere, so whole multiples of the step move all answers by as many values."""
     for answers, size in (([i / 10 for i in range(30)], 0.1), (range(0, 40, 2), 4), (range(20), 3)):
-        first, second = region("relative", 0.1, offset=1.0, answers=answers).pairs(size)
+        first, second = listed(answers).pairs(size)
         assert np.abs(first - second).max() == pytest.approx(size)
     public = listed([i / 10 for i in range(30)])
     assert list(public.rounded([0.15, 0.25, 0.35])) == [0.2, 0.3, 0.4]
@@ -87,8 +90,8 @@ DECIMAL = [([k / 10 for k in range(6)], 0.1), ([k / 10 for k in range(30)], 0.2)
 @pytest.mark.parametrize(("values", "size"), DECIMAL)
 def test_answers_a_sensitivity_apart_as_doubles_are_compared(values, size):
     """However the distance is measured: of the doubles, by a rounded difference, or by a rounded sum."""
-    public, spots = region("relative", 0.1, offset=1.0, answers=np.abs(values)), []
-    public, values = public.public, public.answers
+    public, spots = listed(np.abs(values)), []
+    values = public.answers
     for half in (values[:-1] + values[1:]) / 2:
         spots += [half]
         for towards in (-math.inf, math.inf):
@@ -98,7 +101,7 @@ def test_answers_a_sensitivity_apart_as_doubles_are_compared(values, size):
                 spots.append(spot)
     spots = np.concatenate([np.array(spots), public._cut_floats, np.nextafter(public._cut_floats, -math.inf)])
     spots = spots[(spots >= values[0]) & (spots <= values[-1])]
-    compared = set(zip(*public.neighbours(size), strict=True))
+    compared = set(zip(*public.pairs(size), strict=True))
     near = [spots + size, np.nextafter(spots + size, -math.inf), np.nextafter(spots + size, math.inf)]
     for others in near:
         exact = [Fraction(y) - Fraction(x) <= Fraction(size) for x, y in zip(spots, others, strict=True)]
@@ -117,12 +120,12 @@ def test_a_rounded_difference_is_covered_where_lowered_cuts_are_not_enough(bits)
     low, high = np.nextafter(public._cut_floats[0], -math.inf), public._cut_floats[1]
     assert high - low == size < Fraction(float(high)) - Fraction(float(low))
     assert list(public.rounded([low, high])) == [0, 2**50]
-    assert (0, 2**50) in set(zip(*public.neighbours(size), strict=True))
+    assert (0, 2**50) in set(zip(*public.pairs(size), strict=True))
 
 
 @pytest.mark.parametrize(("values", "size"), DECIMAL[:7])
 def test_even_lists_compare_no_more_than_the_sensitivity(values, size):
-    first, second = listed(values).neighbours(size)
+    first, second = listed(values).pairs(size)
     assert np.abs(first - second).max() == pytest.approx(size)
 
 

@@ -13,8 +13,8 @@ from scipy.signal import fftconvolve
 
 from epsworth import noise
 from epsworth.composition import Losses, sampled
-from epsworth.noise.composition import _reach, composed_epsilon, deltas_around
 from epsworth.noise.mechanism import Boosted
+from epsworth.noise.objective import _reach, composed_epsilon, deltas_around
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.ranking import noise_named, question
 from epsworth.noise.regions import Absolute

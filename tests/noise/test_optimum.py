@@ -14,8 +14,7 @@ from scipy.special import ndtr
 from epsworth import noise
 from epsworth.noise import levels
 from epsworth.noise.cells import Cells, HalfLine
-from epsworth.noise.composition import composed_epsilon
-from epsworth.noise.objective import EPSILON, Objective
+from epsworth.noise.objective import EPSILON, Objective, composed_epsilon
 from epsworth.noise.staircase import best_staircase
 from strategies import sparing
 
@@ -56,7 +55,7 @@ def test_no_small_change_of_the_law_costs_less_by_a_thousandth():
     delta, releases, cells, rng = 1e-5, 10, Cells.of(Fraction(2)), np.random.default_rng(5)
     best = asked(2, 0.1, delta=delta, releases=releases)
     start = best_staircase(2.0, 0.1, 1.0).loss
-    search = levels.Search(cells, 0.1, start, 1e-15)
+    search = levels.Levels(cells, 0.1, start, 1e-15)
 
     def cost(half):
         return composed_epsilon(half.noise(cells, 1.0, None), delta, releases)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from epsworth import noise
-from epsworth.noise.composition import deltas_around
 from epsworth.noise.mechanism import Boosted
+from epsworth.noise.objective import deltas_around
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.published import published_terms
 from epsworth.noise.ranking import cheapest
 from epsworth.noise.regions import region
 from epsworth.noise.staircase import best_staircase
-from epsworth.noise.tuning import best_boosted, plain_scale
+from epsworth.noise.tuning import best_boosted, plain
 
 CASES = json.loads((Path(__file__).parent / "privacy_boosting.json").read_text())["cases"]
 
@@ -157,7 +157,7 @@ def test_best_kernel(case):
         "gaussian"
     )
     checked(
-        case, eps=best.epsilon(p["delta"]), sigma0=plain_scale("gaussian", where, p["beta"]),
+        case, eps=best.epsilon(p["delta"]), sigma0=plain("gaussian", where, p["beta"], 1.0).scale,
         eps_gaussian=gaussian.epsilon,
     )  # fmt: skip
     assert best.scale == pytest.approx(case["expect"]["sigma"], rel=0.02)  # flat there

@@ -40,7 +40,7 @@ def _plain(document):
 @cache
 def _noise():
     from epsworth.noise import cheapest
-    from epsworth.noise.shape import shape_of
+    from epsworth.noise.figures import shape_of
 
     ranked = cheapest(5, confidence=0.95, delta=1e-6, method="published")
     asked = {"within": "5", "confidence": 0.95, "sensitivity": 1.0, "region": "absolute", "delta": 1e-6, "releases": 1}

@@ -14,7 +14,7 @@ from made_pages import Read
 
 import epsworth as ew
 from epsworth.noise import cheapest
-from epsworth.noise.shape import shape_of
+from epsworth.noise.figures import shape_of
 from epsworth.report import report_document
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from epsworth.noise.profiles import boost_needed, outside
 from epsworth.noise.regions import Absolute
-from epsworth.noise.tuning import plain_scale
+from epsworth.noise.tuning import plain
 from reproduction.inversion import delta_of_several, transform
 from reproduction.privacy_boosting import _boosted
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_inverted_is_refused(noise):
 
 
 def test_the_noise_is_the_specified_one(noise):
-    scale = 1.1 * plain_scale("gaussian", Absolute(THETA), FAILURE)
+    scale = 1.1 * plain("gaussian", Absolute(THETA), FAILURE, 1.0).scale
     assert noise.scale == pytest.approx(scale)
     assert noise.boost == pytest.approx(
         float(boost_needed(float(outside("gaussian", scale, Absolute(THETA))), FAILURE))

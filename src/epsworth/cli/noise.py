@@ -89,13 +89,13 @@ def noise(
 
 def _shape(ranked: Ranking) -> dict[str, Any] | None:
     """Return the shape of the advised noise."""
-    from epsworth.noise.shape import shape_of
+    from epsworth.noise.figures import shape_of
 
     return None if ranked.taken is None else {"name": ranked.taken.name, **shape_of(ranked.taken)}
 
 
 def _print(ranked: Ranking, quiet: bool) -> None:
-    from epsworth.noise.advice import RULE
+    from epsworth.noise.choice import RULE
 
     if quiet:
         show.console().print(ranked.advice, soft_wrap=True)

@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike
 
+from epsworth import numerals
 from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
-from epsworth.numerals import fits, short
+from epsworth.numerals import as_float, fits, short
 
 Confidence = float | Fraction
 SHORTEST = 1e-100
@@ -21,11 +22,8 @@ LARGEST_ORDER = 1e6  # of a Renyi divergence
 
 def positive(value: object, field: str, *, zero: bool = False) -> float:
     """Check a number that must be positive (or zero) and finite."""
-    try:
-        number = float(value) if isinstance(value, (int, float, np.integer, np.floating)) else np.nan
-    except OverflowError:
-        number = np.inf
-    if isinstance(value, (bool, np.bool_)) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+    number = as_float(value)
+    if not 0 <= number < np.inf or (number == 0 and not zero):
         raise ValueError(f"{field} must be {'not negative' if zero else 'positive'} and finite, got {short(value)}")
     return number
 
@@ -83,11 +81,10 @@ def failure(confidence: Confidence) -> float:
 
 def whole(value: object, field: str, least: int, most: int) -> int:
     """Check a whole number."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{field} must be a whole number of at least {least}, got {short(value)}")
-    if value > most:
+    number = numerals.whole(field, value, least=least)
+    if number > most:
         raise ValueError(f"{field} must be at most {most}, got {short(value)}")
-    return int(value)
+    return number
 
 
 def numbers(values: ArrayLike, field: str, *, at_most: float = np.inf, private: bool = False) -> Floats:
@@ -101,6 +98,11 @@ def numbers(values: ArrayLike, field: str, *, at_most: float = np.inf, private: 
         shown = "" if private else f", got {short(values)}"
         raise ValueError(f"{field} must be finite numbers{limit}{shown}")
     return found
+
+
+def finite(answers: ArrayLike) -> Floats:
+    """Return true answers as an array of finite numbers; they are private, so no message shows one."""
+    return numbers(answers, "answers", private=True)
 
 
 def in_decimals(value: float) -> Fraction:

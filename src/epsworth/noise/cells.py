@@ -1,12 +1,8 @@
 """Laws of constant density on cells, with steps at theta and at whole sensitivities from it: what optima look like.
 
-By symmetry and convexity the best law of one release is symmetric.  Only outputs a sensitivity D apart are compared, so
-that the line falls into the classes x + D Z, of which each holds either n or n + 1 points within theta; laws may be
-averaged over the points between two neighbours of {+-theta + k D}, which keeps all that matters: masses within, falling
-densities, and what is lost (it is post-processing of what is released, the same for both answers, however many
-releases there are).  The best density is therefore constant on these cells, of two widths in turn.  On a lattice of
-which D is a whole number of steps the same holds for theta half-way between two points: each cell holds a whole number
-of them.
+Only outputs a sensitivity apart are compared, so that averaging over the points between two such ends is
+post-processing, the same for both answers (docs/theory/noise.md, "few cells are enough").  Cells have two widths in
+turn; on a lattice each holds a whole number of points.
 """
 
 from __future__ import annotations
@@ -105,21 +101,27 @@ class HalfLine(NamedTuple):
 
     def noise(self, cells: Cells, sensitivity: float, lattice: tuple[int, float] | None) -> NoiseMechanism:
         """Return the law as a step density, or as masses on a lattice: of so many steps a sensitivity, and its step."""
+        middle, width = int(cells.odd), self.both / 2
+        ends = np.cumsum(width) * sensitivity
+        edges = np.concatenate([-ends[::-1], [0.0] * (1 - middle), ends])
+        width[:middle] *= 2  # one cell around zero
+        density, width = (np.concatenate([part[middle:][::-1], part]) for part in (self.density, width))
+        pure = _pure(cells, density)
         if lattice is None:
-            return _cell_noise(cells, self, sensitivity)
-        return _lattice_noise(cells, self, *lattice)
-
-
-def _whole(cells: Cells, half: HalfLine) -> tuple[Floats, Floats]:
-    """Return densities and widths of all cells of the line."""
-    width = half.both / 2
-    if not cells.odd:
-        return np.concatenate([half.density[::-1], half.density]), np.concatenate([width[::-1], width])
-    density, width = half.density[1:], width[1:]
-    return (
-        np.concatenate([density[::-1], half.density]),
-        np.concatenate([width[::-1], half.both[:1], width]),
-    )
+            return CellNoise(
+                masses=density * width, shift=cells.period, inside=2 * cells.inside - middle, pure=pure,
+                lost=self.lost, edges=edges,
+            )  # fmt: skip
+        shift, step = lattice
+        counts = np.rint(width * shift).astype(np.intp)  # every cell holds a whole number of points
+        if counts.sum() > MOST_POINTS:
+            raise ProgramError(
+                f"the best noise has {counts.sum()} points of the lattice {step:g}, more than {MOST_POINTS}; take a "
+                "coarser lattice, or none"
+            )
+        inside = int(counts[len(counts) // 2 - cells.inside + 1 : len(counts) // 2 + cells.inside].sum())
+        masses = np.repeat(density / shift, counts)
+        return LatticeNoise(masses=masses, shift=shift, inside=inside, pure=pure, lost=self.lost, step=step)
 
 
 def _pure(cells: Cells, density: Floats) -> float:
@@ -129,29 +131,3 @@ def _pure(cells: Cells, density: Floats) -> float:
     logs = np.log(density)
     losses = np.abs(logs[cells.period :] - logs[: -cells.period])
     return up(float(losses.max() + LOSS * np.abs(logs).max()))
-
-
-def _cell_noise(cells: Cells, half: HalfLine, sensitivity: float) -> CellNoise:
-    """Return the law as a step density."""
-    density, width = _whole(cells, half)
-    ends = np.cumsum(half.both / 2 if not cells.odd else np.append(half.both[0] / 2, half.both[1:] / 2)) * sensitivity
-    return CellNoise(
-        masses=density * width, shift=cells.period, inside=2 * cells.inside - cells.odd, pure=_pure(cells, density),
-        lost=half.lost, ends=ends,
-    )  # fmt: skip
-
-
-def _lattice_noise(cells: Cells, half: HalfLine, shift: int, step: float) -> LatticeNoise:
-    """Return the law as masses on a lattice, of which every cell holds a whole number of points."""
-    density, width = _whole(cells, half)
-    counts = np.rint(width * shift).astype(np.intp)
-    if counts.sum() > MOST_POINTS:
-        raise ProgramError(
-            f"the best noise has {counts.sum()} points of the lattice {step:g}, more than {MOST_POINTS}; take a "
-            "coarser lattice, or none"
-        )
-    inside = int(counts[len(counts) // 2 - cells.inside + 1 : len(counts) // 2 + cells.inside].sum())
-    masses = np.repeat(density / shift, counts)
-    return LatticeNoise(
-        masses=masses, shift=shift, inside=inside, pure=_pure(cells, density), lost=half.lost, step=step
-    )

@@ -1,7 +1,8 @@
-"""One row of the ranked list: a noise, and what it costs."""
+"""One row of the ranked list, a noise and what it costs; and which of them to take."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +11,17 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.mechanisms.law import Law
-from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.lattice import LatticeNoise
 from epsworth.noise.mechanism import NoiseMechanism
-from epsworth.noise.objective import ENDLESS, Objective
+from epsworth.noise.objective import ENDLESS, EPSILON, Objective
 from epsworth.noise.regions import Region
-from epsworth.noise.release import LatticeRelease, release_of, released_epsilon
+from epsworth.noise.release import AnswerTable, LatticeRelease, release_of, released_epsilon
 from epsworth.results import Result, json_form
 from epsworth.rounding import show_down, show_up
+
+UNTRIED = "was not tried: "  # how the reasons begin of noise of which nothing is known
+ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
+RULE = "Advised: the smallest error among the noises whose proven cost is within 1 % of the least."
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +111,6 @@ class Choice(Result):
         return release_of(self.noise)
 
     def __str__(self) -> str:
-        """Show the promise, rounded to the safe side, and the error."""
         promise = f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}"
         promise += f" for {self.releases} releases together" if self.releases > 1 else ""
         remark = "" if self.sound else f" (not a bound: in truth epsilon {show_up(self.exact_epsilon)})"
@@ -118,3 +121,42 @@ class Choice(Result):
         """Return the numbers as plain values; None where no epsilon is kept."""
         names = "name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon", "cost"
         return {name: json_form(getattr(self, name)) for name in names}
+
+
+def taken(rows: Sequence[Choice]) -> Choice | None:
+    """Return the row that is advised: of those that cost the least, or 1 % more, the one that errs least."""
+    best = cheapest_sound(rows)
+    near = (row for row in rows if best is not None and row.sound and row.cost <= best.cost * ALIKE)
+    return min(near, key=lambda row: row.rmse, default=None)
+
+
+def cheapest_sound(rows: Sequence[Choice]) -> Choice | None:
+    """Return the row that costs the least of those that are bounds."""
+    return min((row for row in rows if row.sound), key=lambda row: row.cost, default=None)
+
+
+def advice(
+    rows: Sequence[Choice], floor: float, left_out: Mapping[str, str], objective: Objective = EPSILON,
+    kind: str = "noise whose density falls outwards",
+) -> str:  # fmt: skip
+    """Say in a sentence which to take and why; no noise of a kind is cheaper than ``floor``, 0 where none is known."""
+    take, best = taken(rows), cheapest_sound(rows)
+    if take is None or best is None:
+        untried = {name: why.removeprefix(UNTRIED) for name, why in left_out.items() if why.startswith(UNTRIED)}
+        if untried:
+            told = (
+                f"{', '.join(n for n in untried if untried[n] == why)}: {why}"
+                for why in dict.fromkeys(untried.values())
+            )
+            return f"No noise that was tried keeps this constraint with this delta; not tried were {'; '.join(told)}."
+        return "No noise keeps this constraint with this delta; allow a larger delta, or a wider region."
+    words = f"Take {take.name}: {objective.said(take.cost)}"
+    if objective == EPSILON:
+        words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
+    words += f" for {take.releases} releases together" if take.releases > 1 else ""
+    words += f", root mean squared error {take.rmse:.4g}"
+    if take is not best:
+        words += f"; {best.name} costs {show_up(best.cost)}, but errs more ({best.rmse:.4g})"
+    if floor > 0:
+        words += f"; no {kind} costs less than {show_down(floor)}"
+    return words + "."

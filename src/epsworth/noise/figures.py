@@ -1,29 +1,31 @@
-"""The pictures of a ranking, from plain numbers: densities, and costs against the width asked for."""
+"""What a ranking looks like: densities, costs against the width asked for, and the shape of one noise in numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from epsworth.arrays import Floats
 from epsworth.drawing import bare, check_plot, marked, new_axes, new_figure, save
-from epsworth.noise.advice import RULE
+from epsworth.mechanisms.law import Law
+from epsworth.mechanisms.steps import Lattice, Points
+from epsworth.noise.choice import RULE, Choice
+from epsworth.noise.lattice import LatticeNoise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from epsworth.noise.ranking import Ranking
+
 Panel = Callable[["Axes | None"], "Axes"]
+BINS = 81  # an odd number, so that the true answer lies within one; its edges are not those of the region
+REACH = 1.0  # half-widths of the region that are shown beyond it, on either side
 
 
-class Pictured(Protocol):
-    """What has panels: a ranking."""
-
-    def panels(self) -> list[Panel]:
-        """Return what draws each of them."""
-
-
-def plot_noise(ranking: Pictured, path: str | Path) -> None:
+def plot_noise(ranking: Ranking, path: str | Path) -> None:
     """Write the densities of the main choices, and their costs against the half-width of an absolute error."""
     path, draws = check_plot(path), ranking.panels()
     figure = new_figure((1.9 + 4.5 * len(draws), 4.1))
@@ -69,3 +71,38 @@ def draw_costs(
 def _named(name: str, advised: str | None) -> dict[str, Any]:
     """Return a curve's label, and the width of its line."""
     return {"label": f"{name} (advised)", "linewidth": 2.6} if name == advised else {"label": name, "linewidth": 1.4}
+
+
+def density(law: Law, y: Floats) -> Floats:
+    """Return a law's density or, of points, their chance over their distance."""
+    if not isinstance(law, (Lattice, Points)):
+        return law.pdf(y)
+    return (law.cdf(y + law.step / 2) - law.cdf(y - law.step / 2)) / law.step
+
+
+def shape_of(choice: Choice) -> dict[str, Any]:
+    """Return the chance of each bin around the region, for the true answer where it is narrowest.
+
+    A noise on a lattice gets bins around its points, so that no point lies on an edge and is counted twice.
+
+    Examples
+    --------
+    >>> from epsworth.noise import cheapest
+    >>> shape = shape_of(cheapest(5, confidence=0.95, delta=0).named("laplace"))
+    >>> shape["within"], len(shape["edges"]) - len(shape["chance"]), sum(shape["chance"]) > 0.99
+    ([-5.0, 5.0], 1, True)
+    """
+    answer = float(choice.region.hardest[0])
+    low, high = (float(end) for end in choice.region.ends(answer))
+    reach = REACH * (high - low) / 2
+    first, last = low - reach, high + reach
+    noise, law = choice.noise, choice.law(answer)
+    if isinstance(noise, LatticeNoise):
+        points = max(1, int((last - first) / noise.step))
+        width = noise.step * max(1, 2 * round(points / BINS / 2 - 0.5) + 1)  # an odd number of points
+        count = int((last - answer) / width)
+        edges = answer + width * (np.arange(-count, count + 2) - 0.5)
+    else:
+        edges = np.linspace(first, last, BINS + 1)
+    chance = np.asarray(law.cell_masses(edges), dtype=np.float64)
+    return {"answer": answer, "within": [low, high], "edges": edges.tolist(), "chance": chance.tolist()}

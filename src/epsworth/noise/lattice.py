@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.mechanisms.steps import Lattice, Steps
-from epsworth.noise.allowed import in_decimals
-from epsworth.noise.answers import finite, in_steps
+from epsworth.noise.allowed import finite, in_decimals
 from epsworth.noise.mechanism import NoiseMechanism, TooLarge
 from epsworth.noise.profiles import Kernel
 from epsworth.rounding import UNIT, up
@@ -33,6 +32,7 @@ LOSS = 20 * 2.0**-53  # a difference of two logarithms, per unit of the larger o
 REACH = {"gaussian": 9.5, "laplace": 45.0}  # scales; what lies beyond, below 1e-19, is added to every delta
 WHOLE = 1e-9  # relative: how far a sensitivity may be from a whole number of the lattice's steps
 MOST_POINTS = 1 << 17  # of a table: seconds, and a few megabytes
+SPLIT = 2.0**27 + 1  # Dekker 1971: halves of a double whose products are exact
 MOST_INSIDE = 400  # preferred steps on either side, unless one sensitivity is one step: finer gains nothing
 
 
@@ -76,7 +76,8 @@ class TableNoise(NoiseMechanism):
             with np.errstate(divide="ignore"):
                 loss = np.log(first) - np.log(second) + self._blur
             order = np.argsort(-loss, kind="stable")
-            tables.append((-loss[order], _sums(first[order]), _sums(second[order])))
+            first, second = (np.append(0.0, np.cumsum(part[order])) for part in (first, second))
+            tables.append((-loss[order], first, second))
         return tables
 
     @cached_property
@@ -169,18 +170,11 @@ class CellNoise(TableNoise):
 
     Attributes
     ----------
-    ends : ndarray
-        Where cells end, outwards from zero; there is one mass for every two neighbours of them and their mirror images,
-        and of zero, where two cells meet in it.
+    edges : ndarray, shape ``(n + 1,)``
+        Where cells begin and end.
     """
 
-    ends: Floats
-
-    @cached_property
-    def edges(self) -> Floats:
-        """Where cells begin and end, on the whole line."""
-        middle = [0.0] if self.masses.size % 2 == 0 else []
-        return np.concatenate([-self.ends[::-1], middle, self.ends])
+    edges: Floats
 
     @property
     def rmse(self) -> float:
@@ -237,16 +231,8 @@ def spacing(theta: float, sensitivity: float, lattice: float | None = None) -> S
 def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> LatticeNoise:
     """Return a discrete Gaussian or Laplace law, boosted; mass proportional to the density on the lattice.
 
-    Parameters
-    ----------
-    kernel : {"gaussian", "laplace"}
-        Density to evaluate.
-    scale : float
-        sigma or b, in the units of the answer.
-    boost : float
-        Weight of the preferred points; infinity truncates.
-    grid : Spacing
-        The lattice.
+    ``scale`` is sigma or b, in the units of the answer; ``boost`` the preferred points' weight, of which infinity
+    truncates.
     """
     reach = scale / grid.step
     longest = max(REACH[kernel] * reach, grid.inside // 2, grid.shift)
@@ -275,10 +261,6 @@ def discrete(kernel: Kernel, scale: float, boost: float, grid: Spacing) -> Latti
     )  # fmt: skip
 
 
-def _sums(values: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(values)])
-
-
 def _fine(theta: float, sensitivity: float) -> Spacing:
     """Return a lattice for a half-width far below the sensitivity: three points, at most 2/3 theta apart."""
     steps = sensitivity / (2 * theta / 3)
@@ -298,3 +280,33 @@ def _step(sensitivity: float, shift: int) -> float:
     while Fraction(step) * shift < max(Fraction(sensitivity), in_decimals(sensitivity)):
         step = math.nextafter(step, math.inf)
     return step
+
+
+def in_steps(answers: ArrayLike, step: float) -> Floats:
+    """Round answers to whole numbers of steps, half-way ones upwards: floor(answer / step + 1/2), without rounding.
+
+    A quotient of doubles can be off by an ulp, which next to a half-way point is a whole step: 0.15 and 0.25 must
+    not be two steps of 0.1 apart.
+    """
+    found = finite(answers)
+    exponent = math.frexp(step)[1]
+    with np.errstate(over="ignore"):
+        found, unit = np.ldexp(found, -exponent), math.ldexp(step, -exponent)  # exact: the step is in [1/2, 1)
+        steps = np.floor(found / unit + 0.5)
+        near = np.where(np.abs(steps) < 2.0**52, steps, 0.0)
+    lower, upper = _below(found, near - 0.5, unit), _below(found, near + 0.5, unit)
+    return np.asarray(np.where(near == steps, steps - lower + ~upper, steps))
+
+
+def _below(answers: Floats, half_steps: Floats, step: float) -> Bools:
+    """Return whether answer < half_steps * step, exactly: the product's rounding error is a double (Dekker 1971)."""
+    product = half_steps * step
+    (a, b), (c, d) = _halves(half_steps), _halves(as_floats(step))
+    error = ((a * c - product) + a * d + b * c) + b * d
+    return np.asarray(answers - product < error)  # the difference is exact wherever the error matters
+
+
+def _halves(values: Floats) -> tuple[Floats, Floats]:
+    shifted = SPLIT * values
+    high = shifted - (shifted - values)
+    return as_floats(high), as_floats(values - high)

@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.lattice import MOST_POINTS
-from epsworth.noise.tuning import least
+from epsworth.noise.tuning import least, one_by_one
 from epsworth.rounding import UNIT
 
 ORDERS = 1 + np.geomspace(0.03, 3000, 14)  # tried; the best is refined between its neighbours
@@ -49,18 +49,28 @@ class Moment(NamedTuple):
 
 
 class Levels:
-    """Levels of a question: their widths on both sides of zero, and the lengths that compare them."""
+    """Levels of a question, and its laws of least Renyi divergence, order by order.
 
-    def __init__(self, cells: Cells, failing: float, count: int) -> None:
+    ``start`` is the staircase's epsilon: levels fall by it at first; ``lost`` the mass beyond the table, at most.
+    """
+
+    def __init__(self, cells: Cells, failing: float, start: float, lost: float) -> None:
         self.cells, self.failing = cells, failing
+        count = -(-cells.inside // cells.period) + 3 + math.ceil(max(0.0, math.log(failing / lost)) / start)
+        if 2 * count * cells.period > MOST_POINTS:
+            raise ProgramError(
+                f"the best noise has tails of {count * cells.period} cells, more than {MOST_POINTS // 2}; take another "
+                "mechanism"
+            )
+        self._start, self._found = as_floats(-start * np.arange(count)), dict[float, Floats]()
         n = count * cells.period - -cells.inside % cells.period
         self.of, _, both = cells.sizes(n)  # the level of every cell
-        self.width = np.bincount(self.of, both)
+        self.width = np.bincount(self.of, both)  # on both sides of zero
         self.within: Bools = np.asarray(np.arange(count) < self.of[cells.inside])
         left, right, length = cells.pairs(n)
         first, second = self.of[left], self.of[right]
         outwards, own = second == first + 1, second == first
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # logarithms of the lengths that compare levels
             self.edge = np.log(np.bincount(first[outwards], length[outwards], minlength=count)[: count - 1])
             self.own = np.log(np.bincount(first[own], length[own], minlength=count))
 
@@ -126,48 +136,24 @@ class Levels:
         step = path(-slope - first * masses[0] - second * masses[1])[0] + offset
         return as_floats(step), -float(slope @ step)
 
-    def half_line(self, g: Floats) -> HalfLine:
-        """Return the law of these levels."""
-        g, _, decay = self.settled(g)
-        return HalfLine.of(self.cells, np.exp(g)[self.of], decay, self.failing)
-
-
-class Search:
-    """The laws of least Renyi divergence of a question, order by order.
-
-    ``start`` is the staircase's epsilon: levels fall by it at first; ``lost`` the mass beyond the table, at most.
-    """
-
-    def __init__(self, cells: Cells, failing: float, start: float, lost: float) -> None:
-        self.count = -(-cells.inside // cells.period) + 3 + math.ceil(max(0.0, math.log(failing / lost)) / start)
-        if 2 * self.count * cells.period > MOST_POINTS:
-            raise ProgramError(
-                f"the best noise has tails of {self.count * cells.period} cells, more than {MOST_POINTS // 2}; take "
-                "another mechanism"
-            )
-        self._levels, self._start, self._found = Levels(cells, failing, self.count), start, dict[float, Floats]()
-
     def law(self, order: float) -> HalfLine:
         """Return the law of least divergence of an order."""
         near = min(self._found, key=lambda known: abs(math.log((known - 1) / (order - 1))), default=None)
-        g = as_floats(-self._start * np.arange(self.count)) if near is None else self._found[near]
+        g = self._start if near is None else self._found[near]
         if near != order:
             with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):  # a start is a law, too
-                g = self._levels.least_moment(g, order)
+                g = self.least_moment(g, order)
             self._found[order] = g
-        return self._levels.half_line(g)
+        g, _, decay = self.settled(g)
+        return HalfLine.of(self.cells, np.exp(g)[self.of], decay, self.failing)
 
     def cheapest(self, cost: Callable[[HalfLine], float]) -> HalfLine:
         """Return, of all orders' laws, that of the least cost."""
-
-        def costs(orders: Floats) -> Floats:
-            return np.array([cost(self.law(float(order))) for order in orders])
-
-        return self.law(least(costs, ORDERS, zooms=2, per_zoom=5))
+        return self.law(least(one_by_one(lambda order: cost(self.law(order))), ORDERS, zooms=2, per_zoom=5))
 
     def floor(self, order: float) -> float:
         """Return a Renyi divergence of this order that no law with falling densities is below."""
-        return divergence_floor(self._levels.cells, self.law(order), order, self._levels.failing)
+        return divergence_floor(self.cells, self.law(order), order, self.failing)
 
 
 def divergence_floor(cells: Cells, half: HalfLine, order: float, failing: float) -> float:

@@ -8,20 +8,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, generator
-from epsworth.noise.allowed import LARGEST, budget, numbers, positive, whole
-from epsworth.noise.item_regions import MOST_ITEMS
+from epsworth.noise.allowed import LARGEST, budget, numbers, positive, share, whole
 from epsworth.results import Result
 from epsworth.rounding import down, show_down, show_up, up
 from epsworth.search import last_passing
 
+MOST_ITEMS = 4096  # of a channel: its matrix has as many rows and columns
 WORST_CONDITION = 1e10  # of the channel: beyond it, counts say nothing about values
 EACH = 24  # roundings of a probability: two exponentials at eight, three sums and products, a quotient, and a few
+
+
+def windows(d: int, reach: int, *, circular: bool = False) -> list[list[int]]:
+    """Return regions of neighbours at most ``reach`` away, clipped at both ends or wrapped around.
+
+    Parameters
+    ----------
+    d, reach : int
+        Number of items, of which fewer than two are refused; how far a neighbour may be.
+    circular : bool
+        Whether the first follows the last.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.windows(4, 1)
+    [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    >>> noise.windows(4, 1, circular=True)[0]
+    [0, 1, 3]
+    """
+    d, reach = whole(d, "d", 2, MOST_ITEMS), whole(reach, "reach", 0, MOST_ITEMS)
+    if circular:
+        return [sorted({(i + j) % d for j in range(-reach, reach + 1)}) for i in range(d)]
+    return [list(range(max(0, i - reach), min(d, i + reach + 1))) for i in range(d)]
+
+
+def groups(sizes: Sequence[int]) -> list[list[int]]:
+    """Return regions of disjoint groups.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        How many items each group has; groups without items are refused.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> noise.groups([2, 3])
+    [[0, 1], [0, 1], [2, 3, 4], [2, 3, 4], [2, 3, 4]]
+    """
+    sizes = [whole(size, "sizes", 1, MOST_ITEMS) for size in sizes]
+    whole(sum(sizes), "the sum of sizes", 2, MOST_ITEMS)
+    ends = accumulate(sizes)
+    return [list(range(end - size, end)) for size, end in zip(sizes, ends, strict=True) for _ in range(size)]
 
 
 class Responses(NamedTuple):
@@ -51,14 +96,9 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     Parameters
     ----------
     d, k : int
-        How many items there are, and in a region.
+        How many items there are, and in a region; larger regions than all items are refused.
     epsilon, kernel_epsilon : float
         The budget, and the part of it for the truth in its region.
-
-    Raises
-    ------
-    ValueError
-        For regions larger than all items, and a ``kernel_epsilon`` above epsilon.
 
     Examples
     --------
@@ -71,7 +111,7 @@ def pb_grr(d: int, k: int, epsilon: float, kernel_epsilon: float) -> Responses:
     ----------
     Jiang, Zhang, Lu, Du, Sharma & Yan 2025, Proposition 7.
     """
-    check_sizes(d, k)
+    _check_sizes(d, k)
     epsilon, kernel_epsilon = _budgets(epsilon, kernel_epsilon)
     near, far = np.exp(-kernel_epsilon), np.exp(-epsilon)  # weights relative to the truth's
     total = 1 + (k - 1) * near + (d - k) * far
@@ -120,7 +160,7 @@ class Grouped(Result):
 
     def categories(self, counts: ArrayLike) -> Floats:
         """Estimate users per group from report counts per item, shape ``(.., d)``; unbiased (eq. 10)."""
-        counts = self._counts(counts)
+        counts = _counts(counts, self.d)
         users, away = counts.sum(axis=-1, keepdims=True), self.k * self.responses.outside
         grouped = counts.reshape(*counts.shape[:-1], -1, self.k).sum(axis=-1)
         return np.asarray((grouped - users * away) / (self.confidence - away))
@@ -128,7 +168,7 @@ class Grouped(Result):
     def values(self, counts: ArrayLike) -> Floats:
         """Estimate users per item; unbiased (eq. 11); needs ``kernel_epsilon > 0``."""
         truth, inside, outside = self._separable()
-        counts = self._counts(counts)
+        counts = _counts(counts, self.d)
         users = counts.sum(axis=-1, keepdims=True)
         own = np.repeat(self.categories(counts), self.k, axis=-1)
         return np.asarray((counts - own * (inside - outside) - users * outside) / (truth - inside))
@@ -160,7 +200,7 @@ class Grouped(Result):
         Divide by the number of users.  ``shares`` are the true frequencies of the d items.  Items are infinite at
         ``kernel_epsilon = 0``.
         """
-        shares = frequencies(shares, self.d)
+        shares = _frequencies(shares, self.d)
         groups = shares.reshape(-1, self.k).sum(axis=1)
         category = float(np.mean([self.category_variance(1.0, g) for g in groups]))
         if self.kernel_epsilon == 0:
@@ -169,7 +209,6 @@ class Grouped(Result):
         return category, float(np.mean([self.value_variance(1.0, g, f) for g, f in zip(owners, shares, strict=True)]))
 
     def __str__(self) -> str:
-        """Show sizes and promise."""
         promise = f"epsilon {show_up(self.epsilon)} per report, confidence {show_down(self.confidence)}"
         return f"PB-GRR on {self.d} items in groups of {self.k}: {promise}"
 
@@ -181,12 +220,6 @@ class Grouped(Result):
         if self.kernel_epsilon == 0:
             raise ValueError("kernel_epsilon must be positive to estimate items: at 0 those of a group report alike")
         return self.responses
-
-    def _counts(self, counts: ArrayLike) -> Floats:
-        counts = numbers(counts, "counts", at_most=LARGEST)
-        if counts.ndim == 0 or counts.shape[-1] != self.d:
-            raise ValueError(f"counts must hold one count per item ({self.d}), got shape {counts.shape}")
-        return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +260,6 @@ class Channel(Result):
         return channel_loss(self.matrix)
 
     def __str__(self) -> str:
-        """Show sizes and promise."""
         promise = f"epsilon {show_up(self.loss)} per report, confidence {show_down(self.confidence)}"
         return f"PB-GRR on {len(self.matrix)} items: {promise}, ln B {self.log_boost:.6g}"
 
@@ -246,9 +278,7 @@ class Channel(Result):
 
     def counts_of_items(self, counts: ArrayLike) -> Floats:
         """Estimate users per item from counts of reports: solves M^T n = c; unbiased, may be negative."""
-        counts, d = numbers(counts, "counts", at_most=LARGEST), len(self.matrix)
-        if counts.ndim == 0 or counts.shape[-1] != d:
-            raise ValueError(f"counts must hold one count per item ({d}), got shape {counts.shape}")
+        counts = _counts(counts, len(self.matrix))
         condition = float(np.linalg.cond(self.matrix))
         if condition > WORST_CONDITION:
             raise ValueError(
@@ -266,12 +296,7 @@ def channel(regions: Sequence[Sequence[int]], epsilon: float, kernel_epsilon: fl
     regions : sequence of sequences of int
         For each item those that may stand for it, itself among them: from `windows` or `groups`.
     epsilon, kernel_epsilon : float
-        The budget, and the part of it for the truth in its region.
-
-    Raises
-    ------
-    ValueError
-        For fewer than two regions, one that lacks its item, and a ``kernel_epsilon`` above epsilon.
+        The budget, and the part of it for the truth in its region; a larger part than all is refused.
 
     Examples
     --------
@@ -307,24 +332,14 @@ def channel_loss(matrix: Floats) -> float:
 
 
 def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
-    """Project estimates onto nonnegative numbers that add up to ``total``: nearer on average, but *biased*.
+    """Return the nonnegative numbers nearest to estimates that add up to ``total``: nearer on average, but *biased*.
 
     Parameters
     ----------
     estimates : array_like, shape ``(.., d)``
-        Counts or frequencies.
+        Counts or frequencies; rows without a number are refused.
     total : float
         What they should add up to.
-
-    Returns
-    -------
-    ndarray
-        Of the shape given.
-
-    Raises
-    ------
-    ValueError
-        For rows without a number.
 
     Examples
     --------
@@ -339,6 +354,67 @@ def on_simplex(estimates: ArrayLike, total: float = 1.0) -> Floats:
     excess = (np.cumsum(descending, axis=-1) - total) / np.arange(1, estimates.shape[-1] + 1)
     last = (descending > excess).sum(axis=-1, keepdims=True) - 1
     return np.maximum(estimates - np.take_along_axis(excess, last, axis=-1), 0.0)
+
+
+def split_users(
+    shares: ArrayLike, k: int, epsilon: float, part: float, users: int, *, values: Literal["grr", "oue"] = "oue"
+) -> tuple[float, float]:
+    """Return the mean squared errors of the honest baseline: some users report their group, the others their item.
+
+    Parameters
+    ----------
+    shares : array_like, shape ``(d,)``
+        True frequencies of the items, in groups of k.
+    part : float
+        Share of the users, in (0, 1), who report their group by randomised response; all spend the whole epsilon.
+    users : int
+        How many there are.
+    values : {"grr", "oue"}
+        How items are reported: randomised response or optimised unary encoding (Wang et al. 2017).
+
+    Returns
+    -------
+    tuple of float
+        Errors of the frequencies of groups and of items, that of sampling the users included.
+
+    Examples
+    --------
+    >>> from epsworth import noise
+    >>> shares = [0.05] * 20
+    >>> groups, items = noise.split_users(shares, k=5, epsilon=2.0, part=0.5, users=10_000)
+    >>> round(groups * 1e5, 2), round(items * 1e5, 2)
+    (8.04, 15.96)
+    """
+    shares, part = _frequencies(shares), share(part, "part")
+    epsilon, users = budget(epsilon), whole(users, "users", 2, int(LARGEST))
+    if values not in ("grr", "oue"):
+        raise ValueError(f"values must be 'grr' or 'oue', got {values!r}")
+    if not 1 <= part * users <= users - 1:
+        raise ValueError(f"part must leave at least one of the {users} users on either side, got {part!r}")
+    _check_sizes(shares.size, k)
+    if shares.size % k:
+        raise ValueError(f"k must divide the number of shares, {shares.size}, got {k}")
+    by_group = shares.reshape(-1, k).sum(axis=1)
+    first = part * users
+    category = _grr_error(by_group, epsilon, first, users)
+    if values == "grr":
+        return category, _grr_error(shares, epsilon, users - first, users)
+    noise = 4 * np.exp(-epsilon) / (np.expm1(-epsilon) ** 2) / (users - first)
+    return category, float(noise + _sampling(shares, users - first, users) + shares.mean() / (users - first))
+
+
+def _grr_error(shares: Floats, epsilon: float, asked: float, users: int) -> float:
+    d = shares.size
+    near, far = np.exp(-epsilon), 1 + (d - 1) * np.exp(-epsilon)  # weights relative to the truth's
+    p, q = 1 / far, near / far
+    gap = -np.expm1(-epsilon) / far  # p - q
+    noise = shares * p * (1 - p) + (1 - shares) * q * (1 - q)
+    return float(noise.mean() / (asked * gap**2) + _sampling(shares, asked, users))
+
+
+def _sampling(shares: Floats, asked: float, users: int) -> float:
+    """Return the error of looking at some of the users only, drawn without replacement."""
+    return float((shares * (1 - shares)).mean() * (1 / asked - 1 / users))
 
 
 def _matrix(inside: Bools, kernel_epsilon: float, log_boost: float) -> Floats:
@@ -358,8 +434,7 @@ def _membership(regions: Sequence[Sequence[int]]) -> Bools:
     return inside
 
 
-def check_sizes(d: int, k: int) -> None:
-    """Refuse numbers of items and sizes of regions that cannot be."""
+def _check_sizes(d: int, k: int) -> None:
     whole(k, "k", 1, whole(d, "d", 2, int(LARGEST)))
 
 
@@ -371,9 +446,16 @@ def _budgets(epsilon: float, kernel_epsilon: float) -> tuple[float, float]:
     return epsilon, kernel_epsilon
 
 
-def frequencies(shares: ArrayLike, d: int) -> Floats:
-    """Return so many frequencies, checked."""
+def _counts(counts: ArrayLike, d: int) -> Floats:
+    counts = numbers(counts, "counts", at_most=LARGEST)
+    if counts.ndim == 0 or counts.shape[-1] != d:
+        raise ValueError(f"counts must hold one count per item ({d}), got shape {counts.shape}")
+    return counts
+
+
+def _frequencies(shares: ArrayLike, d: int | None = None) -> Floats:
     shares = numbers(shares, "shares", at_most=LARGEST)
+    d = shares.size if d is None else d
     if shares.shape != (d,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError(f"shares must be {d} nonnegative frequencies that add up to 1")
     return shares

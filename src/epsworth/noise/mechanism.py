@@ -1,4 +1,4 @@
-"""What every noise offers: its exact profile, its promise about the region, its law."""
+"""What every noise offers: its exact profile, its promise about the region, its law; boosted and clamped kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats, as_floats, generator
-from epsworth.mechanisms import boosted_laplace
+from epsworth.arrays import Floats, as_floats, generator, slices
+from epsworth.composition import mirrored
+from epsworth.mechanisms import boosted_laplace, laws
 from epsworth.mechanisms.law import Law
-from epsworth.noise.answers import finite
+from epsworth.noise.allowed import finite
 from epsworth.noise.profiles import (
     Kernel,
     Weights,
@@ -26,11 +27,12 @@ from epsworth.noise.profiles import (
     smallest_epsilon,
     weights,
 )
-from epsworth.noise.regions import Region
+from epsworth.noise.regions import Fixed, Region
 from epsworth.rounding import UNIT, float_below, up
 
 FINEST = 1e-280  # of deltas: masses below it are not resolved
 STEEP = 35.0  # standard deviations beyond which a Gaussian has more than that
+AT_ONCE = 400_000  # pairs times epsilons
 
 
 class TooLarge(ValueError):
@@ -45,14 +47,10 @@ class NoiseMechanism(ABC):
         """Return delta(epsilon) over all neighbouring answers, for epsilon >= 0; never rounded down."""
 
     def deltas(self, epsilon: ArrayLike) -> Floats:
-        """Return delta at epsilons of any sign, never rounded down: delta(-e) = 1 - e^-e + e^-e delta(e).
-
-        The set of pairs holds both orders.  Roundings: two exponentials at eight, and three of products and sums.
-        """
-        asked = as_floats(epsilon)
-        kept, below = self.profile(np.abs(asked)), np.minimum(asked, 0.0)
-        mirrored = np.minimum(up(-np.expm1(below) + np.exp(below) * kept, ulps=20), 1.0)
-        return np.where(asked < 0, mirrored, kept)
+        """Return delta at epsilons of any sign, never rounded down: the set of pairs holds both orders."""
+        epsilon = as_floats(epsilon)
+        kept = self.profile(np.abs(epsilon))
+        return np.where(epsilon < 0, np.minimum(mirrored(as_floats(np.abs(epsilon)), kept), 1.0), kept)
 
     @property
     @abstractmethod
@@ -142,14 +140,10 @@ class Boosted(NoiseMechanism):
 
     def profile(self, epsilon: ArrayLike) -> Floats:
         """Return the largest delta of all pairs."""
-        epsilon = as_floats(epsilon)
-        chunk = max(1, 400_000 // self.pairs)
-        flat = epsilon.reshape(-1, 1)
-        parts = [
-            hockey_stick(self.kernel, self.scale, self._cut, flat[i : i + chunk]).max(axis=-1)
-            for i in range(0, flat.size, chunk)
-        ]
-        return np.concatenate(parts).reshape(epsilon.shape)
+        flat = as_floats(epsilon).reshape(-1, 1)
+        parts = slices(flat.size, max(1, AT_ONCE // self.pairs))
+        deltas = [hockey_stick(self.kernel, self.scale, self._cut, flat[part]).max(axis=-1) for part in parts]
+        return np.concatenate(deltas).reshape(np.shape(epsilon))
 
     @property
     def pure_epsilon(self) -> float:
@@ -209,3 +203,48 @@ class Boosted(NoiseMechanism):
         """Root of the mean squared error at the answer where it is largest (all are tried)."""
         answers = getattr(self.region, "answers", self.region.hardest)
         return float(np.sqrt(self.law(answers).mean_square().max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Clamped(NoiseMechanism):
+    """Noise of a kernel, then the nearer end of a fixed region: post-processing, so the kernel's profile bounds it."""
+
+    free: Boosted
+    region: Fixed
+
+    def profile(self, epsilon: ArrayLike) -> Floats:
+        """Return the kernel's delta."""
+        return self.free.profile(epsilon)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The kernel's pure epsilon."""
+        return self.free.pure_epsilon
+
+    @property
+    def gaussian(self) -> float | None:
+        """The kernel's sensitivity in standard deviations."""
+        return self.free.gaussian
+
+    def renyi(self, order: float) -> float:
+        """Return the kernel's Renyi divergence."""
+        return self.free.renyi(order)
+
+    @property
+    def outside(self) -> float:
+        """Every output lies in the region."""
+        return 0.0
+
+    def rounded(self, answer: ArrayLike) -> Floats:
+        """Return the answers as they are, for the noise does not depend on them; beyond the list they are refused."""
+        return self.region.admitted(answer)
+
+    def law(self, answer: ArrayLike = 0.0) -> laws.Clipped:
+        """Return the law, with atoms at both ends."""
+        kernel = kernel_law(self.free.kernel, self.free.scale, as_floats(answer))
+        return laws.Clipped(kernel, self.region.low, self.region.high)
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error at the answer where it is largest; biased near the ends."""
+        return float(np.sqrt(self.law(self.region.answers).mean_square().max()))

@@ -1,4 +1,8 @@
-"""What a noise costs: epsilon, what an attacker gains, or the parameter of a Renyi or Gaussian notion of privacy."""
+"""What releases of a noise cost: epsilon, what an attacker gains, or the parameter of Renyi or Gaussian privacy.
+
+Several releases are composed from the exact profile's connected dots (`epsworth.composition`); binning the *outputs*
+would be no bound: that is post-processing, which lowers delta.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from epsworth.arrays import Bools, Floats
+from epsworth.composition import Losses, finest
 from epsworth.noise.allowed import LARGEST_ORDER
-from epsworth.noise.composition import POINTS, composed_epsilon, deltas_around
-from epsworth.noise.mechanism import NoiseMechanism
+from epsworth.noise.mechanism import Boosted, NoiseMechanism
+from epsworth.noise.profiles import smallest_epsilon
+from epsworth.noise.regions import Absolute
 from epsworth.numerals import short
 from epsworth.rounding import UNIT, show_up, up
 
@@ -33,6 +39,9 @@ ENDS = [1.0, *(1 + np.geomspace(1e-2, 1e4, 21)).tolist()]  # of orders: the grea
 MOST_HALVINGS = 400  # of such gaps
 NARROW, COARSE = 1e-4, 1e-2  # relative: when an interval of orders is narrow enough; in a search
 PLACES = 4000  # epsilons at which a profile is held against a Gaussian's
+POINTS = 4000  # grid points on either side of zero, of a composition
+WIDE = 50.0  # a loss of which it makes no difference whether it is larger
+BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,6 @@ class Objective:
         return self.name if self.at is None else f"{self.name}@{self.at!r}"
 
     def __str__(self) -> str:
-        """Name what is small."""
         return SAYING[self.name] + ("" if self.at is None else f" at {AT[self.name]} {self.at:g}")
 
     def said(self, cost: float) -> str:
@@ -96,6 +104,51 @@ class Objective:
 
 
 EPSILON = Objective()
+
+
+def composed_epsilon(noise: NoiseMechanism, delta: float, releases: int, *, points: int = POINTS) -> float:
+    """Return an epsilon kept by ``releases`` independent releases together, with this delta in all.
+
+    Never below the truth; infinite where no epsilon is kept.  Gaussian noise without a boost is exact.
+    """
+    if releases == 1:
+        return noise.epsilon(delta)
+    pure = up(releases * noise.pure_epsilon)
+    if noise.gaussian is not None:
+        reach = up(noise.gaussian * math.sqrt(releases), ulps=2)  # T answers are one answer of this sensitivity
+        return Boosted("gaussian", 1.0, 1.0, Absolute(reach), reach).epsilon(delta)
+    if delta == 0:
+        return pure
+    reach = _reach(noise, delta / releases)
+    if not math.isfinite(reach):
+        return pure
+    if reach == 0:
+        return 0.0
+    return min(Losses.of(noise.profile, reach, finest(releases, points)).epsilon(delta, releases), pure)
+
+
+def deltas_around(
+    noise: NoiseMechanism, releases: int, points: int = POINTS, *, epsilon: float = 0.0, beyond: float = 1e-12
+) -> Callable[[float], float]:
+    """Return what gives deltas that releases keep together, at epsilons of any sign: sharp around one of them.
+
+    Never below the truth.  ``beyond`` bounds the mass of one release's loss that the grid does not resolve.
+    """
+    if releases == 1:
+        return lambda epsilon: float(noise.deltas(epsilon))
+    reach = min(float(smallest_epsilon(noise.profile, beyond)), noise.pure_epsilon)
+    if not 0 < reach < math.inf:  # more than that is lost wholly, or hardly anything at all
+        reach = WIDE
+    return Losses.of(noise.profile, reach, finest(releases, points)).around(epsilon, releases)
+
+
+def _reach(noise: NoiseMechanism, delta: float) -> float:
+    """Return a loss beyond which hardly anything lies."""
+    for share in BEYOND:
+        reach = min(float(smallest_epsilon(noise.profile, share * delta)), noise.pure_epsilon)
+        if math.isfinite(reach):
+            return reach
+    return math.inf
 
 
 def _caught(deltas: Callable[[float], float], rate: float) -> float:

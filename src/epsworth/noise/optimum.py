@@ -13,15 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from epsworth.noise import levels
 from epsworth.noise.allowed import Confidence, failure, in_decimals, length, share, whole
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
-from epsworth.noise.composition import POINTS
 from epsworth.noise.curves import FADING, Counted, Curve, Gaussian, tightest
 from epsworth.noise.lattice import spacing
+from epsworth.noise.levels import ORDERS, Levels
 from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
-from epsworth.noise.objective import Objective
+from epsworth.noise.objective import POINTS, Objective
 from epsworth.noise.program import floor, half_line, least_delta, least_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import SEARCH_POINTS
@@ -77,7 +76,6 @@ class Optimum(Result):
     objective: str = "epsilon"
 
     def __str__(self) -> str:
-        """Say what the noise costs, and where the floor is."""
         words = Objective.of(self.objective).said(self.cost)
         words += f" with delta {show_up(self.delta)}" if self.objective == "epsilon" else ""
         words += f" for {self.releases} releases together" if self.releases > 1 else ""
@@ -107,7 +105,7 @@ def optimal_noise(
     Parameters
     ----------
     theta, confidence, sensitivity, delta : float
-        The question, see `cheapest`; ``delta`` may be zero.
+        The question, see `cheapest`, which refuses the same numbers; ``delta`` may be zero.
     lattice : float, optional
         Step of the lattice that true answers lie on (1 for counts): noise lives on it, unless theta reaches farther
         than half a step beyond its last point, where a step density is better.  By default answers are real numbers,
@@ -116,11 +114,6 @@ def optimal_noise(
         How many answers are released, each under the constraint.
     objective : str
         What is to be small, see `cheapest`.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges.
 
     Examples
     --------
@@ -187,7 +180,7 @@ class _Search:
     def of_many(self) -> Optimum:
         """Return the best of the laws of least Renyi divergence, and of those of programs."""
         each = max(self.delta / self.releases, RESOLVED) if self.objective.name == "epsilon" else FINEST
-        orders = levels.Search(self.cells, self.failing, self.start, LOST * each)
+        orders = Levels(self.cells, self.failing, self.start, LOST * each)
         if self.objective.name == "renyi":
             assert self.objective.at is not None
             found = self.built(orders.law(self.objective.at))
@@ -253,7 +246,7 @@ class _Search:
             outer = np.clip((room - np.cumsum(outside) + outside) / outside, 0.0, 1.0)
         return HalfLine.of(self.cells, np.concatenate([np.ones(self.cells.inside), outer]), 1.0, self.failing)
 
-    def _floor(self, orders: levels.Search) -> float:
+    def _floor(self, orders: Levels) -> float:
         """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
 
         The advantage in one release is the mass within half a sensitivity, and densities fall.
@@ -262,7 +255,7 @@ class _Search:
             return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))
         if self.objective.name not in ("zcdp", "gdp"):
             return 0.0
-        rho = self.releases * max(orders.floor(order) / order for order in levels.ORDERS.tolist())
+        rho = self.releases * max(orders.floor(order) / order for order in ORDERS.tolist())
         return rho if self.objective.name == "zcdp" else math.sqrt(2 * rho)
 
     def _found(

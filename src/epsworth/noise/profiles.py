@@ -173,19 +173,14 @@ def _loss_ends(kernel: Kernel, scale: Floats, distance: Floats, loss: Floats) ->
 
 def pure_loss(kernel: Kernel, scale: ArrayLike, cut: Weights) -> Floats:
     """Return the largest loss of each pair, rounded up; infinite for a Gaussian kernel, or where supports differ."""
-    scale = as_floats(scale)
-    shape = np.broadcast_shapes(scale.shape, cut.distance.shape)
+    scale, distance = (as_floats(a)[..., np.newaxis] for a in (scale, cut.distance))
     if kernel == "gaussian":
-        return np.full(shape, np.inf)
-    worst = np.full(shape, -np.inf)
-    for s in range(cut.edges.shape[-1] - 1):
-        low, high = cut.edges[..., s], cut.edges[..., s + 1]
-        here = np.isfinite(cut.log_first[..., s]) & (high > low)
-        gain = np.where(here, cut.gain[..., s] + cut.rounding[..., 0], -np.inf)
-        start = np.clip(low, 0.0, cut.distance)  # the kernel's loss falls between the two answers, constant elsewhere
-        slope = (cut.distance - 2 * start + ROUNDING * cut.distance) / scale  # six, one of the sum
-        worst = np.maximum(worst, gain + slope)
-    return as_floats(np.maximum(worst, 0.0))
+        return np.full(np.broadcast_shapes(scale.shape, distance.shape)[:-1], np.inf)
+    low, high = cut.edges[..., :-1], cut.edges[..., 1:]
+    gain = np.where(np.isfinite(cut.log_first) & (high > low), cut.gain + cut.rounding, -np.inf)
+    start = np.clip(low, 0.0, distance)  # the kernel's loss falls between the two answers, constant elsewhere
+    slope = (distance - 2 * start + ROUNDING * distance) / scale  # six, one of the sum
+    return as_floats(np.maximum((gain + slope).max(axis=-1), 0.0))
 
 
 def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, order: float) -> Floats:
@@ -193,24 +188,18 @@ def renyi_divergence(kernel: Kernel, scale: ArrayLike, cut: Weights, order: floa
 
     Gaussian: a d^2 / 2 sigma^2 + ln(sum w^a w'^(1 - a) N((1 - a) d, sigma^2)[segment])/(a - 1).
     """
-    scale = as_floats(scale)
-    cuts = cut.edges
+    scale, distance, cuts = as_floats(scale)[..., np.newaxis], cut.distance[..., np.newaxis], cut.edges
     if kernel == "laplace":  # the exponent has kinks at both answers
-        kinks = np.stack(np.broadcast_arrays(np.zeros_like(cut.distance), cut.distance), axis=-1)
-        cuts = np.sort(np.concatenate([cut.edges, kinks], axis=-1), axis=-1)
-    terms = []
-    for s in range(cuts.shape[-1] - 1):
-        low, high = cuts[..., s], cuts[..., s + 1]
-        held = (cut.edges[..., :-1] <= low[..., np.newaxis]) & (cut.edges[..., 1:] >= high[..., np.newaxis])
-        shape = np.broadcast_shapes(held.shape[:-1], cut.log_first.shape[:-1])
-        segment = np.broadcast_to(np.argmax(held, axis=-1), shape)[..., np.newaxis]
-        first = np.take_along_axis(cut.log_first, segment, axis=-1)[..., 0]
-        second = np.take_along_axis(cut.log_second, segment, axis=-1)[..., 0]
-        there = (high > low) & np.isfinite(first)
-        weight = order * np.where(there, first, 0.0) + (1 - order) * np.where(there, second, 0.0)
-        power = _gaussian_power if kernel == "gaussian" else _laplace_power
-        terms.append(np.where(there, weight + power(scale, cut.distance, low, high, order), -np.inf))
-    return np.asarray(np.logaddexp.reduce(np.stack(np.broadcast_arrays(*terms)), axis=0) / (order - 1))
+        cuts = np.sort(np.concatenate([cuts, np.zeros_like(distance), distance], axis=-1), axis=-1)
+    low, high = cuts[..., :-1], cuts[..., 1:]
+    segment = (cut.edges[..., np.newaxis, 1:-1] <= low[..., np.newaxis]).sum(axis=-1)
+    segment = np.broadcast_to(segment, (*cut.log_first.shape[:-1], segment.shape[-1]))
+    first, second = (np.take_along_axis(log, segment, axis=-1) for log in (cut.log_first, cut.log_second))
+    there = (high > low) & np.isfinite(first)
+    weight = order * np.where(there, first, 0.0) + (1 - order) * np.where(there, second, 0.0)
+    power = _gaussian_power if kernel == "gaussian" else _laplace_power
+    terms = np.where(there, weight + power(scale, distance, low, high, order), -np.inf)
+    return np.asarray(np.logaddexp.reduce(terms, axis=-1) / (order - 1))
 
 
 def _gaussian_power(scale: Floats, distance: Floats, low: Floats, high: Floats, order: float) -> Floats:

@@ -1,8 +1,5 @@
 """The least epsilon of one release within an absolute error: a linear program, and the proof that no noise needs less.
 
-The best density is constant on cells (see `cells`), and found by a program of a few variables for each sensitivity
-within theta; nothing is discretised.
-
 With E = e^epsilon, cells h = 0, 1, .. outwards, P of them in a period, of levels k, each P cells long, and densities
 y_h E^-k, the program minimises the mass outside:
 

@@ -6,7 +6,6 @@ the same output.  Nothing here is used elsewhere, and whatever it returns is mar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +37,8 @@ class Terms:
 
 def published_terms(noise: Boosted) -> Terms:
     """Return the terms for the pair that the paper takes for the worst (Propositions 4, 5 and 6)."""
+    if not isinstance(noise, Boosted) or noise.kernel != "gaussian":
+        raise ValueError("noise must be a boosted Gaussian kernel: the published formulas are for no other")
     answers = noise.region.answers[:1] if isinstance(noise.region, OnLattice) else np.zeros(1)
     first, second = float(answers[0]), float(answers[0]) + noise.sensitivity
     here, there = noise.law(first), noise.law(second)
@@ -59,16 +60,11 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
     Parameters
     ----------
     noise : Boosted
-        What `boosted` returns for a Gaussian kernel.
+        What `boosted` returns for a Gaussian kernel; others are refused.
     epsilon : array_like
         Where.
     releases : int
         How many there are.
-
-    Raises
-    ------
-    ValueError
-        For kernels that are not Gaussian.
 
     Examples
     --------
@@ -77,14 +73,8 @@ def published_delta(noise: Boosted, epsilon: ArrayLike, releases: int = 1) -> Fl
     >>> round(float(noise.published_delta(kernel, 1.0)), 5), round(noise.delta(kernel, 1.0), 5)  # claimed, true
     (0.00477, 0.00538)
     """
-    _gaussian(noise)
-    releases = whole(releases, "releases", 1, MOST_RELEASES)
-    return _claimed(noise, published_terms(noise), numbers(epsilon, "epsilon", at_most=1e100), releases)
-
-
-def _gaussian(noise: Boosted) -> None:
-    if not isinstance(noise, Boosted) or noise.kernel != "gaussian":
-        raise ValueError("noise must be a boosted Gaussian kernel: the published formulas are for no other")
+    terms, releases = published_terms(noise), whole(releases, "releases", 1, MOST_RELEASES)
+    return _claimed(noise, terms, numbers(epsilon, "epsilon", at_most=1e100), releases)
 
 
 def _claimed(noise: Boosted, terms: Terms, epsilon: ArrayLike, releases: int) -> Floats:
@@ -106,14 +96,9 @@ def published_renyi(noise: Boosted, order: float) -> float:
     Parameters
     ----------
     noise : Boosted
-        What `boosted` returns for a Gaussian kernel.
+        What `boosted` returns for a Gaussian kernel; others are refused.
     order : float
         Above 1.
-
-    Raises
-    ------
-    ValueError
-        For kernels that are not Gaussian, and an order of 1 or less.
 
     Examples
     --------
@@ -122,7 +107,6 @@ def published_renyi(noise: Boosted, order: float) -> float:
     >>> round(noise.published_renyi(kernel, 4.0), 3), round(noise.renyi(kernel, 4.0), 3)  # claimed, true
     (0.981, 1.458)
     """
-    _gaussian(noise)
     order, terms = allowed.order(order), published_terms(noise)
     own = order * noise.sensitivity**2 / (2 * noise.scale**2)
     weights = [terms.plus, terms.minus, 1 - terms.plus - terms.minus]
@@ -138,16 +122,11 @@ def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
     Parameters
     ----------
     noise : Boosted
-        What `boosted` returns for a Gaussian kernel.
+        What `boosted` returns for a Gaussian kernel; others are refused.
     delta : float
-        Of which the published epsilon is asked.
+        In (0, 1).
     releases : int
         How many there are.
-
-    Raises
-    ------
-    ValueError
-        For kernels that are not Gaussian, and a delta of 1 or more.
 
     Examples
     --------
@@ -156,14 +135,8 @@ def published_epsilon(noise: Boosted, delta: float, releases: int = 1) -> float:
     >>> round(noise.published_epsilon(kernel, 1e-5), 3), round(kernel.epsilon(1e-5), 3)  # claimed, true
     (3.078, 3.171)
     """
-    _gaussian(noise)
-    delta, releases = share(delta, "delta"), whole(releases, "releases", 1, MOST_RELEASES)
-    terms = published_terms(noise)
-
-    def profile(epsilon: Floats) -> Floats:
-        return _claimed(noise, terms, epsilon, releases)
-
-    return float(smallest_epsilon(profile, delta))
+    terms, releases = published_terms(noise), whole(releases, "releases", 1, MOST_RELEASES)
+    return float(smallest_epsilon(lambda e: _claimed(noise, terms, e, releases), share(delta, "delta")))
 
 
 def published_choice(
@@ -179,25 +152,23 @@ def published_choice(
     def boosted(sigma: float) -> Boosted:
         return least_boosted("gaussian", sigma, region, sensitivity, failure)
 
-    if isinstance(region, Fixed):
-        given = boosted(scale)
-        return given, published_epsilon(given, delta, releases)
-    reach = sensitivity * float(np.sqrt(releases))
-    kernel = plain("gaussian", region, failure, reach)
-    most = kernel.epsilon(delta)
-    if most == 0:  # delta alone is enough: there is nothing to search between
-        best = boosted(kernel.scale)
-        return best, published_epsilon(best, delta, releases)
-
     def built(epsilon: float) -> Boosted:
         return boosted(float(gaussian_sigma(epsilon, delta, sensitivity=reach)))
 
-    best = built(_ternary(lambda epsilon: published_epsilon(built(epsilon), delta, releases), LEAST * most, most))
+    def claimed(epsilon: float) -> float:
+        return published_epsilon(built(epsilon), delta, releases)
+
+    reach = sensitivity * float(np.sqrt(releases))
+    kernel = plain("gaussian", region, failure, reach)
+    high = kernel.epsilon(delta)
+    if isinstance(region, Fixed):
+        best = boosted(scale)
+    elif high == 0:  # delta alone is enough: there is nothing to search between
+        best = boosted(kernel.scale)
+    else:
+        low = LEAST * high
+        for _ in range(TERNARY_STEPS):
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (low, right) if claimed(left) <= claimed(right) else (left, high)
+        best = built((low + high) / 2)
     return best, published_epsilon(best, delta, releases)
-
-
-def _ternary(objective: Callable[[float], float], low: float, high: float) -> float:
-    for _ in range(TERNARY_STEPS):
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if objective(left) <= objective(right) else (left, high)
-    return (low + high) / 2

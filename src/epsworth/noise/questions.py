@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats
 from epsworth.noise import allowed, regions
-from epsworth.noise.composition import composed_epsilon
 from epsworth.noise.lattice import discrete, spacing
-from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
+from epsworth.noise.mechanism import Boosted, NoiseMechanism
 from epsworth.noise.optimum import MOST_RELEASES
-from epsworth.noise.profiles import Kernel, boost_needed, outside
-from epsworth.noise.ranking import WIDEST_RATIO, noise_named, question
+from epsworth.noise.profiles import Kernel
+from epsworth.noise.ranking import WIDEST_RATIO, cost_named, question
 from epsworth.noise.regions import Kind
-from epsworth.noise.tuning import first_kept
+from epsworth.noise.tuning import with_least_boost
 from epsworth.rounding import float_below
 
 DISCRETE: dict[str, Kernel] = {"discrete_gaussian": "gaussian", "discrete_laplace": "laplace"}
@@ -42,7 +41,7 @@ def boosted(
     answers: ArrayLike | None = None,
     lattice: float = 1.0,
 ) -> NoiseMechanism:
-    """Return a kernel weighted up inside a region.
+    """Return a kernel weighted up inside a region; numbers out of their ranges are refused.
 
     Parameters
     ----------
@@ -59,11 +58,6 @@ def boosted(
     sensitivity : float
         Largest change of the answer.
 
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges, an unknown kernel, and both a boost and a confidence.
-
     Examples
     --------
     >>> from epsworth.noise import boosted, delta
@@ -76,7 +70,8 @@ def boosted(
     scale, sensitivity = allowed.length(scale, "scale"), allowed.length(sensitivity, "sensitivity")
     if boost is not None and confidence is not None:
         raise ValueError("boost and confidence exclude each other; keep one")
-    boost = _boost(boost)
+    if boost is not None and boost != math.inf:
+        boost = allowed.within(boost, "boost", 1.0, MOST_BOOST, "; infinity truncates")
     where = regions.region(region, theta, offset=offset, answers=answers)
     build: Callable[[float], NoiseMechanism]
     if kernel in DISCRETE:
@@ -84,25 +79,16 @@ def boosted(
             raise ValueError(f"kernel {kernel!r} belongs to region='absolute', got {region!r}")
         grid = spacing(allowed.length(theta, "theta"), sensitivity, allowed.length(lattice, "lattice"))
         build = partial(discrete, DISCRETE[kernel], scale, grid=grid)
-        chance = build(1.0).outside if confidence is not None else 0.0
     elif kernel in get_args(Kernel):
         law: Kernel = kernel  # type: ignore[assignment]
         build = partial(Boosted, law, scale, region=where, sensitivity=sensitivity)
-        chance = float(outside(law, scale, where)) if confidence is not None else 0.0
     else:
         raise ValueError(f"kernel must be one of gaussian, laplace, {', '.join(DISCRETE)}, got {kernel!r}")
     if confidence is None:
-        return build(boost)
-    if chance >= WHOLLY:
+        return build(1.0 if boost is None else boost)
+    if build(1.0).outside >= WHOLLY:
         raise ValueError(f"scale {scale:g} leaves nothing in the region of theta {theta!r}; take a smaller scale")
-    failing = allowed.failure(confidence)
-    return first_kept(build, float(boost_needed(chance, failing)), failing, +1)
-
-
-def _boost(boost: float | None) -> float:
-    if boost is None or boost == math.inf:
-        return boost or 1.0
-    return allowed.within(boost, "boost", 1.0, MOST_BOOST, "; infinity truncates")
+    return with_least_boost(build, allowed.failure(confidence))
 
 
 def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
@@ -113,22 +99,13 @@ def delta(noise: NoiseMechanism, epsilon: ArrayLike) -> float | Floats:
     noise : NoiseMechanism
         What `boosted` returns, or the ``noise`` of a `Choice`.
     epsilon : array_like
-        Any sign.  A number gives a number, an array an array.
-
-    Raises
-    ------
-    ValueError
-        For an epsilon that is not finite.
+        Of any sign; refused if not finite.  A number gives a number, an array an array.
 
     Examples
     --------
     >>> from epsworth.noise import boosted, delta
     >>> delta(boosted(scale=2.8, theta=5.0, boost=1.5215837245), 0.75)
     0.01276435...
-
-    Notes
-    -----
-    For negative epsilon, delta(-e) = 1 - exp(-e) + exp(-e) delta(e): the set of pairs holds both orders.
     """
     found = noise.deltas(allowed.numbers(epsilon, "epsilon"))
     return float(found) if found.ndim == 0 else found
@@ -144,12 +121,7 @@ def renyi(noise: NoiseMechanism, order: float) -> float:
     noise : NoiseMechanism
         What `boosted` returns, or the ``noise`` of a `Choice`.
     order : float
-        Above 1.
-
-    Raises
-    ------
-    ValueError
-        For an order of 1 or less.
+        Above 1; others are refused.
 
     Examples
     --------
@@ -170,19 +142,10 @@ def best_confidence(
 
     Parameters
     ----------
-    epsilon, delta : float
-        The promise, for all releases together.
-    theta, sensitivity : float
-        Half-width around the true answer; largest change of the answer.
-    releases : int
-        How many answers are released.
+    epsilon, theta, sensitivity, delta, releases
+        The promise for all releases together, and the question, as in `cheapest`, which refuses the same numbers.
     mechanism : str
         A name of `cheapest`.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges and an unknown mechanism.
 
     Examples
     --------
@@ -195,7 +158,7 @@ def best_confidence(
         return float_below(1 - Fraction(math.exp(log_failure)))
 
     def affordable(log_failure: float) -> bool:
-        return _epsilon(mechanism, theta, leaving(log_failure), sensitivity, delta, releases) <= epsilon
+        return cost_named(mechanism, question(theta, leaving(log_failure), sensitivity, delta, releases)) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
     worst, best = math.log(0.999), math.log(1e-12)
@@ -210,21 +173,10 @@ def narrowest_interval(
 
     Parameters
     ----------
-    epsilon, delta : float
-        The promise, for all releases together.
-    confidence : float or Fraction
-        With which each release lies within theta.
-    sensitivity : float
-        Largest change of the answer.
-    releases : int
-        How many answers are released.
+    epsilon, confidence, sensitivity, delta, releases
+        The promise for all releases together, and the question, as in `cheapest`, which refuses the same numbers.
     mechanism : str
         A name of `cheapest`.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges and an unknown mechanism.
 
     Examples
     --------
@@ -234,7 +186,8 @@ def narrowest_interval(
     """
 
     def affordable(log_theta: float) -> bool:
-        return _epsilon(mechanism, math.exp(log_theta), confidence, sensitivity, delta, releases) <= epsilon
+        asked = question(math.exp(log_theta), confidence, sensitivity, delta, releases)
+        return cost_named(mechanism, asked) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
     size = math.log(allowed.length(sensitivity, "sensitivity"))
@@ -256,19 +209,10 @@ def most_releases(
 
     Parameters
     ----------
-    epsilon, delta : float
-        The promise, for all releases together.
-    theta, sensitivity : float
-        Half-width around the true answer; largest change of the answer.
-    confidence : float or Fraction
-        With which each release lies within theta.
+    epsilon, theta, confidence, sensitivity, delta
+        The promise for all releases together, and the question, as in `cheapest`, which refuses the same numbers.
     mechanism : str
         A name of `cheapest`.
-
-    Raises
-    ------
-    ValueError
-        For numbers out of their ranges and an unknown mechanism.
 
     Examples
     --------
@@ -278,7 +222,7 @@ def most_releases(
     """
 
     def affordable(releases: int) -> bool:
-        return _epsilon(mechanism, theta, confidence, sensitivity, delta, releases) <= epsilon
+        return cost_named(mechanism, question(theta, confidence, sensitivity, delta, releases)) <= epsilon
 
     allowed.positive(epsilon, "epsilon")
     low, high = 0, 1
@@ -288,16 +232,6 @@ def most_releases(
         middle = (low + high) // 2
         low, high = (middle, high) if affordable(middle) else (low, middle)
     return low
-
-
-def _epsilon(
-    mechanism: str, theta: float, confidence: allowed.Confidence, sensitivity: float, delta: float, releases: int
-) -> float:
-    asked = question(theta, confidence, sensitivity, delta, releases)
-    try:
-        return composed_epsilon(noise_named(mechanism, asked), asked.delta, asked.releases)
-    except TooLarge:  # not on offer at this width: nothing that this mechanism affords
-        return math.inf
 
 
 def _last(affordable: Callable[[float], bool], good: float, bad: float) -> float:

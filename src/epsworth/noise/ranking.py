@@ -12,24 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.arrays import Floats
 from epsworth.noise import allowed, regions
-from epsworth.noise.advice import UNTRIED, advice, taken
-from epsworth.noise.cells import ProgramError
-from epsworth.noise.choice import Choice
-from epsworth.noise.clamped import Clamped
-from epsworth.noise.composition import POINTS, composed_epsilon
-from epsworth.noise.figures import Panel, draw_costs, draw_densities
-from epsworth.noise.lattice import LatticeNoise, Spacing, spacing
-from epsworth.noise.mechanism import FINEST, Boosted, NoiseMechanism, TooLarge
-from epsworth.noise.objective import ENDLESS, EPSILON, Objective
-from epsworth.noise.optimum import MOST_RELEASES, Optimum, optimal_noise
+from epsworth.noise.choice import UNTRIED, Choice, advice, taken
+from epsworth.noise.figures import Panel, density, draw_costs, draw_densities
+from epsworth.noise.lattice import LatticeNoise, spacing
+from epsworth.noise.mechanism import FINEST, Boosted, Clamped, NoiseMechanism, TooLarge
+from epsworth.noise.objective import ENDLESS, EPSILON, POINTS, Objective, composed_epsilon
+from epsworth.noise.optimum import MOST_RELEASES, optimal_noise
 from epsworth.noise.profiles import LARGEST_SEARCHED, Kernel
 from epsworth.noise.published import MOST_SEARCHED, published_choice
 from epsworth.noise.regions import Absolute, Fixed, Kind, Region, Relative
 from epsworth.noise.relative import Best, best_relative
-from epsworth.noise.release import MOST_POINTS, drawn_from, released_epsilon
-from epsworth.noise.shape import density
+from epsworth.noise.release import MOST_POINTS, release_of, released_epsilon
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import (
     SEARCH_POINTS,
@@ -77,55 +71,36 @@ class Question:
         """Delta where the epsilon of one release is asked for: of many noises at once it is found fast."""
         return self.delta if self.releases == 1 and self.objective == EPSILON else None
 
-    @property
-    def half(self) -> float:
-        """Half-width of the region at the answer where it is narrowest."""
-        low, high = self.region.ends(self.region.hardest)
-        return float((high - low).min() / 2)
-
-    @property
-    def grid(self) -> Spacing:
-        """The lattice of the discrete rows; `TooLarge` where none fits."""
-        return spacing(self.half, self.sensitivity, self.lattice)
-
     @cached_property
-    def optimum(self) -> Optimum | None:
-        """The best noise, and floors; None where its program would be too large, or failed."""
+    def best(self) -> Best:
+        """The best noise, None where its program would be too large, or failed; and its floor, or 0."""
+        if isinstance(self.region, Relative):
+            return best_relative(self.region, self.failure, self.sensitivity, self.delta if self.releases == 1 else 0.0)
         try:
-            return optimal_noise(
-                self.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
+            found = optimal_noise(
+                self.region.half, confidence=1 - Fraction(self.failure), sensitivity=self.sensitivity, delta=self.delta,
                 lattice=self.lattice, releases=self.releases, objective=self.objective.text,
             )  # fmt: skip
-        except (ProgramError, TooLarge):
-            return None
+        except TooLarge:
+            return Best(None, 0.0)
+        return Best(found.noise, found.floor)
 
-    @cached_property
-    def table(self) -> Best:
-        """The best table under a relative error, and its floor."""
-        assert isinstance(self.region, Relative)
-        return best_relative(self.region, self.failure, self.sensitivity, self.delta if self.releases == 1 else 0.0)
-
-    def best(self) -> NoiseMechanism:
-        """Return the best noise; `ProgramError` where there is none."""
-        if isinstance(self.region, Relative):
-            if self.objective != EPSILON or (self.releases > 1 and self.delta > 0):
-                raise TooLarge(
-                    "under a relative error it is known for epsilon alone: of one release, or without a delta"
-                )
-            if self.table.noise is None:
-                raise TooLarge("the linear program of so many answers is too large; give a coarser or shorter list")
-            return self.table.noise
-        if self.optimum is None:
-            raise ProgramError("the linear program is too large, or its solver gave up")
-        return self.optimum.noise
+    def optimal(self) -> NoiseMechanism:
+        """Return the best noise; `TooLarge` where there is none."""
+        relative = isinstance(self.region, Relative)
+        if relative and (self.objective != EPSILON or (self.releases > 1 and self.delta > 0)):
+            raise TooLarge("under a relative error it is known for epsilon alone: of one release, or without a delta")
+        if self.best.noise is None:
+            hint = "; give a coarser or shorter list" if relative else ", or its solver gave up"
+            raise TooLarge(f"the linear program is too large{hint}")
+        return self.best.noise
 
     @property
     def floor(self) -> float:
         """What no noise costs less than; 0 where nothing is known."""
-        if isinstance(self.region, Absolute):
-            return 0.0 if self.optimum is None else self.optimum.floor
-        known = isinstance(self.region, Relative) and self.objective == EPSILON and self.releases == 1
-        return self.table.floor if known else 0.0
+        once = self.objective == EPSILON and self.releases == 1
+        known = isinstance(self.region, Absolute) or (isinstance(self.region, Relative) and once)
+        return self.best.floor if known else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +138,9 @@ class Ranking(Result, Sequence[Choice]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
     def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
-        """Return the choice at a rank, from 0."""
         return self.choices[index]
 
     def __len__(self) -> int:
-        """Return the number of choices."""
         return len(self.choices)
 
     def named(self, name: str) -> Choice:
@@ -190,7 +163,6 @@ class Ranking(Result, Sequence[Choice]):
         return advice(self.choices, self.floor, self.left_out, self.asked.objective, of)
 
     def __str__(self) -> str:
-        """Show a line per choice, and the advice."""
         return "\n".join([*map(str, self), self.advice])
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,8 +196,9 @@ class Ranking(Result, Sequence[Choice]):
             return draw_densities(y, {c.name: density(c.law(answer), y) for c in shown}, (low, high), ax, advised)
 
         def costs(ax: Axes | None) -> Axes:
-            widths = self.asked.half * np.geomspace(0.25, 4, 7)
-            curves = {c.name: costs_by_width(self.asked, c.name, widths) for c in shown}
+            widths = self.asked.region.half * np.geomspace(0.25, 4, 7)
+            others = [replace(self.asked, region=Absolute(half), lattice=None) for half in widths.tolist()]
+            curves = {c.name: np.array([cost_named(c.name, other) for other in others]) for c in shown}
             objective, delta = self.asked.objective, self.asked.delta
             what = f"epsilon, delta {delta:g}" if objective == EPSILON else str(objective)
             return draw_costs(widths, curves, what, ax, advised)
@@ -335,17 +308,12 @@ def cheapest(
     return Ranking(tuple(found), asked.floor, left_out, asked)
 
 
-def costs_by_width(asked: Question, name: str, halves: Floats) -> Floats:
-    """Return the cost of one noise for other half-widths of an absolute error: a curve for a plot."""
-
-    def at(half: float) -> float:
-        other = replace(asked, region=Absolute(half), lattice=None)
-        try:
-            return other.cost(noise_named(name, other))
-        except TooLarge:  # not on offer at this width
-            return math.inf
-
-    return np.array([at(float(half)) for half in halves])
+def cost_named(name: str, asked: Question) -> float:
+    """Return what one noise of the list costs; infinite where it is too large to be on offer."""
+    try:
+        return asked.cost(noise_named(name, asked))
+    except TooLarge:
+        return math.inf
 
 
 def noise_named(name: str, asked: Question) -> NoiseMechanism:
@@ -375,7 +343,7 @@ def question(
         where, allowed.failure(confidence), sensitivity, allowed.share(delta, "delta", zero=True), releases,
         lattice, sensitivity if scale is None else allowed.length(scale, "scale"), Objective.of(objective),
     )  # fmt: skip
-    for width, what in ((asked.half, "theta"), (asked.scale, "scale")):
+    for width, what in ((asked.region.half, "theta"), (asked.scale, "scale")):
         if not WIDEST_RATIO >= width / sensitivity >= 1 / WIDEST_RATIO:
             raise ValueError(
                 f"sensitivity must lie within a factor {WIDEST_RATIO:g} of {what}, {width:g} here, got {sensitivity:g}"
@@ -385,12 +353,16 @@ def question(
 
 def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     """Return the list for this kind of region: name -> how to build the tuned noise."""
-    if isinstance(asked.region, Fixed):
-        return _fixed_builders(asked, asked.region)
-    region, failure, size = asked.region, asked.failure, asked.sensitivity
-    built: dict[str, Callable[[], NoiseMechanism]] = {
-        "optimal": asked.best, "staircase": partial(best_staircase, asked.half, failure, size),
-    }  # fmt: skip
+    region, failure, size, scale = asked.region, asked.failure, asked.sensitivity, asked.scale
+    built: dict[str, Callable[[], NoiseMechanism]] = {}
+    if isinstance(region, Fixed):
+        for kernel in KERNELS:
+            free = Boosted(kernel, scale, 1.0, Absolute(size), size)
+            built[f"clamped_{kernel}"] = partial(Clamped, free, region)
+            built[f"pb_{kernel}"] = partial(least_boosted, kernel, scale, region, size, failure)
+            built[f"truncated_{kernel}"] = partial(Boosted, kernel, scale, np.inf, region, size)
+        return built
+    built |= {"optimal": asked.optimal, "staircase": partial(best_staircase, region.half, failure, size)}
     for kernel in KERNELS:
         built[kernel] = partial(plain, kernel, region, failure, size)
         built[f"pb_{kernel}"] = partial(best_boosted, kernel, region, failure, size, asked.single_delta, asked.searched)
@@ -404,19 +376,10 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
 
 
 def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
+    grid = spacing(asked.region.half, asked.sensitivity, asked.lattice)
     if not boosted:
-        return discrete_plain(kernel, asked.grid, asked.failure)
-    return best_discrete(kernel, asked.grid, asked.failure, asked.single_delta or None, asked.searched)
-
-
-def _fixed_builders(asked: Question, region: Fixed) -> dict[str, Callable[[], NoiseMechanism]]:
-    built: dict[str, Callable[[], NoiseMechanism]] = {}
-    size = asked.sensitivity
-    for kernel in KERNELS:
-        built[f"clamped_{kernel}"] = partial(Clamped, kernel, asked.scale, region, size)
-        built[f"pb_{kernel}"] = partial(least_boosted, kernel, asked.scale, region, size, asked.failure)
-        built[f"truncated_{kernel}"] = partial(Boosted, kernel, asked.scale, np.inf, region, size)
-    return built
+        return discrete_plain(kernel, grid, asked.failure)
+    return best_discrete(kernel, grid, asked.failure, asked.searched, slow=not asked.single_delta)
 
 
 def _stated(noise: NoiseMechanism, asked: Question) -> float:
@@ -433,7 +396,7 @@ def _cost(noise: NoiseMechanism, asked: Question) -> float:
     own = asked.cost(noise)
     if not isinstance(noise, LatticeNoise) or asked.objective.name in ENDLESS or noise.masses.size > MOST_POINTS:
         return own
-    return max(own, asked.cost(drawn_from(noise)))
+    return max(own, asked.cost(release_of(noise).noise))
 
 
 def _choice(

@@ -1,29 +1,41 @@
-"""Preferred regions: where an answer must land, and which pairs of true answers have to be compared."""
+"""Preferred regions: where an answer must land, and which pairs of true answers have to be compared.
+
+On a public list answers are rounded to the nearest value, half-way ones upwards: cells are [cut, next cut).  A list and
+a sensitivity are read as the decimals they print as, and every comparison is exact.  Answers are doubles, though: how
+far two of them are apart, as decimals, as doubles or by a rounded sum, are three things that differ by ``slack``.  So
+the sensitivity is widened by it, and cuts lie lower than half-way, each by twice that more than the one above it: cells
+that whole steps keep apart stay apart, even where the list itself is rounded.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, Indices, as_floats
-from epsworth.noise.allowed import SHORTEST, in_decimals, length, positive
-from epsworth.noise.answers import PublicList, finite, listed, whole_numbers
+from epsworth.noise.allowed import SHORTEST, finite, in_decimals, length, numbers, positive
 from epsworth.numerals import short
 
+MOST_PAIRS = 200_000
+MOST_ANSWERS = 100_000
+LARGEST, NEAREST = 1e150, 1e-100  # of answers, and of two on a list: squares and quotients must stay finite
+TIE = 1e-9  # relative; values a rounding error beyond the sensitivity still count as within it
+# Of the largest number M of a list.  Two answers print as decimals off by 2^-53 M each, their sum or difference with a
+# sensitivity of at most 2 M is rounded by 2^-53 2 M, and so is the sensitivity: 2^-51 M is more than all, this is four
+# times that.  A larger sensitivity than 2 M compares all pairs anyway.
+SLACK_BITS = 49
+DRIFT_BITS = 10  # all cuts together are lowered by no more than this part of the smallest gap
 Kind = Literal["absolute", "relative", "fixed"]
-
-
-class Pairs(NamedTuple):
-    """Ordered pairs of true answers, arrays of one length."""
-
-    first: Floats
-    second: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +51,15 @@ class Region(ABC):
     def hardest(self) -> Floats:
         """True answers among which the kernel lands outside most often."""
 
+    @property
+    def half(self) -> float:
+        """Half-width of the interval at the answer where it is narrowest."""
+        low, high = self.ends(self.hardest)
+        return float((high - low).min() / 2)
+
     @abstractmethod
-    def pairs(self, sensitivity: float) -> Pairs:
-        """Return ordered pairs whose worst is the worst of all neighbours."""
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
+        """Return the first and second answers of ordered pairs whose worst is the worst of all neighbours."""
 
     def admitted(self, answer: ArrayLike) -> Floats:
         """Return true answers as an array; those that the promise does not cover are refused."""
@@ -67,13 +85,13 @@ class Absolute(Region):
         """Any answer is as hard as any other."""
         return np.zeros(1)
 
-    def pairs(self, sensitivity: float) -> Pairs:
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
         """Return one pair at the full sensitivity.
 
         The density is symmetric and unimodal with mode 0.  For a shift d > 0 the set S = {m(z) > e^eps m(z - d)}
         lies in z < d, where m(z - d) falls with d: delta rises with d, and both orders are alike.
         """
-        return Pairs(np.zeros(1), np.array([sensitivity]))
+        return np.zeros(1), np.array([sensitivity])
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +100,66 @@ class OnLattice(Region):
 
     The region is the one around the *rounded* answer.  Seen from the true answer, it is shifted by what rounding
     moved, at most half a gap of the list (and a thousandth); answers on the list are not moved.
+
+    Attributes
+    ----------
+    answers : ndarray
+        The list, ascending; declared before any data are seen to span every answer there can be.
     """
 
-    public: PublicList
+    answers: Floats
 
-    @property
-    def answers(self) -> Floats:
-        """The public list."""
-        return self.public.values
+    @cached_property
+    def _cuts(self) -> tuple[list[int], int, int]:
+        """Return the cuts and the slack as whole numbers of 1/denominator, and the denominator."""
+        exact = [in_decimals(value) for value in self.answers]
+        whole = math.lcm(*(number.denominator for number in exact))
+        scaled = [int(number * whole) for number in exact]
+        gap, count = min(b - a for a, b in pairwise(scaled)), len(scaled)
+        slack = max(abs(scaled[0]), abs(scaled[-1]))  # of 1 / (whole 2^SLACK_BITS)
+        drift = min(2 * slack, (gap << SLACK_BITS - DRIFT_BITS) // count)
+        halves = [(a + b) << SLACK_BITS - 1 for a, b in pairwise(scaled)]
+        return [cut - (count - 2 - i) * drift for i, cut in enumerate(halves)], slack, whole << SLACK_BITS
+
+    @cached_property
+    def _cut_floats(self) -> Floats:
+        """Return the smallest double of every upper cell."""
+        cuts, _, whole = self._cuts
+        return np.array([_first_from(Fraction(cut, whole)) for cut in cuts])
 
     def admitted(self, answer: ArrayLike) -> Floats:
-        """Return true answers as an array; those beyond the ends of the public list are refused."""
-        return self.public.admitted(answer)
+        """Return true answers as an array; those beyond the ends of the list are refused, and no message shows one."""
+        found, low, high = finite(answer), self.answers[0], self.answers[-1]
+        if not ((found >= low) & (found <= high)).all():
+            raise ValueError(
+                f"answers must lie between the ends of the public list, {low:g} and {high:g}; declare a list that "
+                "spans every possible answer, or clip answers to these ends first (it costs no privacy)"
+            )
+        return found
 
     def rounded(self, answer: ArrayLike) -> Floats:
         """Return the nearest values of the public list."""
-        return self.public.rounded(answer)
+        return as_floats(self.answers[np.searchsorted(self._cut_floats, self.admitted(answer), side="right")])
 
-    def pairs(self, sensitivity: float) -> Pairs:
-        """Return all ordered pairs of values to which answers at most the sensitivity apart can be rounded."""
-        a, b = self.public.neighbours(sensitivity)
-        return Pairs(np.concatenate([a, b]), np.concatenate([b, a]))
+    def pairs(self, sensitivity: float) -> tuple[Floats, Floats]:
+        """Return all ordered pairs of values to which answers at most the sensitivity apart can be rounded.
+
+        Answers in the cells of i < j can come nearer to each other than any number above (lower cut of j) - (upper cut
+        of i), and never that near: so the cells are compared where this is below the sensitivity and the slack.
+        """
+        if np.diff(self.answers).min() > sensitivity * (1 + TIE):
+            raise ValueError(f"answers has no two values within sensitivity {sensitivity:g}; give a finer lattice")
+        cuts, slack, whole = self._cuts
+        reach = math.ceil(whole * in_decimals(sensitivity)) + slack
+        last = np.array([bisect_left(cuts, cut + reach, lo=i) for i, cut in enumerate(cuts)])
+        counts = last - np.arange(last.size)
+        if counts.sum() > MOST_PAIRS:
+            raise ValueError(
+                f"answers has {counts.sum()} neighbouring pairs, more than {MOST_PAIRS}; give a coarser public lattice"
+            )
+        low = np.repeat(np.arange(last.size), counts)
+        high = low + 1 + np.arange(low.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.answers[np.concatenate([low, high])], self.answers[np.concatenate([high, low])]
 
     def row_pairs(self, row: Indices, sensitivity: float) -> tuple[Indices, Indices]:
         """Return the ordered pairs of different rows that neighbours can have, where each answer has a row."""
@@ -196,13 +253,13 @@ def region(
             )
         if answers is None:
             raise ValueError("answers is missing; region='relative' needs the public list of possible true answers")
-        public = listed(answers)
-        if public.values[0] < 0:
-            raise ValueError(f"answers must not be negative for region='relative', got {public.values[0]:g}")
+        public = _listed(answers)
+        if public[0] < 0:
+            raise ValueError(f"answers must not be negative for region='relative', got {public[0]:g}")
         return Relative(public, length(theta, "theta", zero=True), length(offset, "offset"))
     low, high = _ends(theta)
-    public = whole_numbers(low, high) if answers is None else listed(answers)
-    outside = public.values[(public.values < low) | (public.values > high)]
+    public = _whole_numbers(low, high) if answers is None else _listed(answers)
+    outside = public[(public < low) | (public > high)]
     if outside.size:
         raise ValueError(f"answers must lie in the region [{low:g}, {high:g}], got {outside[0]:g}; clip them first")
     return Fixed(public, low, high)
@@ -222,3 +279,37 @@ def _ends(theta: float | tuple[float, float]) -> tuple[float, float]:
         raise ValueError(f"theta must lie within -+{1 / SHORTEST:g}, got {short(theta)}; choose another unit")
     length(float(ends[1] - ends[0]), "theta's width")
     return float(ends[0]), float(ends[1])
+
+
+def _listed(answers: ArrayLike) -> Floats:
+    """Check a public list: at least two different finite numbers."""
+    if isinstance(answers, Iterator):
+        raise ValueError("answers must be a list of numbers that can be read more than once; wrap it in list(..)")
+    if isinstance(answers, Sized) and len(answers) > MOST_ANSWERS:
+        raise ValueError(f"answers has {len(answers)} values, more than {MOST_ANSWERS}; give a coarser public lattice")
+    values = np.unique(numbers(answers, "answers", at_most=LARGEST))
+    if values.size < 2:
+        raise ValueError(f"answers must hold at least two different numbers, got {values.size}")
+    if np.diff(values).min() < NEAREST:
+        raise ValueError(f"answers has values less than {NEAREST:g} apart; give a coarser public lattice")
+    return as_floats(values + 0.0)  # no negative zero
+
+
+def _whole_numbers(low: float, high: float) -> Floats:
+    first, last = math.ceil(low), math.floor(high)
+    if last - first >= MOST_ANSWERS:
+        raise ValueError(
+            f"theta: the region [{low:g}, {high:g}] holds more than {MOST_ANSWERS} whole numbers; give answers, a "
+            "coarser public list"
+        )
+    return _listed([float(value) for value in range(first, last + 1)])
+
+
+def _first_from(cut: Fraction) -> float:
+    """Return the smallest double that prints as at least this number."""
+    found = float(cut)
+    while in_decimals(found) < cut:
+        found = math.nextafter(found, math.inf)
+    while in_decimals(before := math.nextafter(found, -math.inf)) >= cut:
+        found = before
+    return found

@@ -1,10 +1,7 @@
 """The best mechanism under a relative error, on a public list of answers: a linear program, and what none is below.
 
-Of an output, only the regions that it lies in matter: sending every output to the point that its regions share changes
-neither privacy nor utility.  Points whose regions all hold another point can be sent there, too.  So a table of one row
-of chances per answer and one column per maximal set of regions with a common point is as good as any mechanism.
-
-The program minimises the largest chance of a point outside over what may fail:
+A table of one row of chances per answer and one column per maximal set of regions with a common point is as good as any
+mechanism (docs/theory/noise.md).  The program minimises the largest chance of a point outside over what may fail:
 
     p_ic <= E p_jc + s_ijc,   sum_c s_ijc <= delta,   sum_c p_ic = 1,   E = e^epsilon, for all neighbours i, j.
 
@@ -29,9 +26,10 @@ from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Bools, Floats, Indices, as_floats
 from epsworth.noise.allowed import in_decimals
-from epsworth.noise.answer_table import AnswerTable
 from epsworth.noise.cells import ProgramError
+from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.regions import Relative
+from epsworth.noise.release import AnswerTable
 from epsworth.noise.staircase import best_staircase
 from epsworth.rounding import UNIT, down
 
@@ -54,7 +52,7 @@ Solvers = tuple[tuple[str, dict[str, float]], ...]
 class Best(NamedTuple):
     """The best mechanism, None where its program is too large; an epsilon that none is below, 0 where none is known."""
 
-    noise: AnswerTable | None
+    noise: NoiseMechanism | None
     floor: float
 
 
@@ -96,11 +94,6 @@ class Groups:
         first, second = np.array(pairs + [(j, i) for i, j in pairs], dtype=np.intp).reshape(-1, 2).T
         low, high, unit = region.exact_ends
         return cls(values, low[:count], high[:count], unit, np.arange(count), first, second)
-
-    @property
-    def narrowest(self) -> float:
-        """Half of the narrowest interval."""
-        return float(Fraction(min(self.high - self.low), 2 * self.unit))
 
     @cached_property
     def spans(self) -> tuple[Indices, Indices]:
@@ -374,7 +367,8 @@ def _searched(groups: Groups, failing: float, sensitivity: float, delta: float) 
     def proved(tried: float) -> float:
         return math.log(max(_proved(groups, tried, failing, delta), 1e-300))
 
-    start = best_staircase(groups.narrowest, failing, sensitivity).loss
+    half = float(Fraction(min(groups.high - groups.low), 2 * groups.unit))  # of the narrowest interval
+    start = best_staircase(half, failing, sensitivity).loss
     near = last = _least_epsilon(groups, failing, _spent(delta, failing), start)
     tried, before = last * (1 - BELOW), proved(last) if last > LEAST else 0.0
     for _ in range(MOST_TRIES if last > LEAST else 0):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtri
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.noise.lattice import LatticeNoise, Spacing, discrete
 from epsworth.noise.mechanism import Boosted, NoiseMechanism, TooLarge
 from epsworth.noise.profiles import (
@@ -42,31 +43,16 @@ Objective = Callable[[Floats], Floats]
 Cost = Callable[[NoiseMechanism], float]
 
 
-def plain_scale(kernel: Kernel, region: Region, failure: float) -> float:
-    """Return the largest scale at which the kernel meets the constraint without a boost."""
-    low, high = region.ends(region.hardest)
-    half = float((high - low).min() / 2)
-    tails = -ndtri(failure / 2) if kernel == "gaussian" else -np.log(failure)
-
-    def built(scale: float) -> Boosted:
-        return Boosted(kernel, scale, 1.0, Absolute(half), half)
-
-    return first_kept(built, float(half / tails), failure, -1).scale
-
-
 def plain(kernel: Kernel, region: Region, failure: float, sensitivity: float) -> Boosted:
     """Return the kernel alone, at the scale that just meets the constraint; its profile needs no region."""
-    half = float(np.diff(region.ends(region.hardest[:1]), axis=0).min() / 2)
-    return Boosted(kernel, plain_scale(kernel, region, failure), 1.0, Absolute(half), sensitivity)
+    tails = -ndtri(failure / 2) if kernel == "gaussian" else -np.log(failure)
+    build = partial(Boosted, kernel, boost=1.0, region=Absolute(region.half), sensitivity=sensitivity)
+    return first_kept(build, float(region.half / tails), failure, -1)
 
 
 def least_boosted(kernel: Kernel, scale: float, region: Region, sensitivity: float, failure: float) -> Boosted:
     """Return the kernel with the smallest boost that is seen to meet the constraint."""
-
-    def built(boost: float) -> Boosted:
-        return Boosted(kernel, scale, boost, region, sensitivity)
-
-    return first_kept(built, float(boost_needed(outside(kernel, scale, region), failure)), failure, +1)
+    return with_least_boost(partial(Boosted, kernel, scale, region=region, sensitivity=sensitivity), failure)
 
 
 def best_boosted(
@@ -76,25 +62,20 @@ def best_boosted(
 
     Without a ``delta``, with the least ``cost``.
     """
-    base = plain_scale(kernel, region, failure)
+    base = plain(kernel, region, failure, sensitivity).scale
 
     def boosts(scales: Floats) -> Floats:
         return np.where(scales <= base, 1.0, boost_needed(outside(kernel, scales, region), failure))
 
     def built(scale: float) -> Boosted:
-        def with_boost(boost: float) -> Boosted:
-            return Boosted(kernel, scale, boost, region, sensitivity)
-
-        return first_kept(with_boost, float(boosts(as_floats(scale))), failure, +1)
+        build = partial(Boosted, kernel, scale, region=region, sensitivity=sensitivity)
+        return first_kept(build, float(boosts(as_floats(scale))), failure, +1)
 
     if delta is None:
         assert cost is not None
-
-        def together(scales: Floats) -> Floats:
-            return np.array([cost(built(float(s))) for s in scales])
-
-        return built(least(together, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
-    many = region.pairs(sensitivity).first.size > 1
+        costs = one_by_one(lambda scale: cost(built(scale)))
+        return built(least(costs, base * np.geomspace(1, WIDEST_SEVERAL, SEVERAL), zooms=2, per_zoom=7))
+    many = region.pairs(sensitivity)[0].size > 1
 
     def single(scales: Floats) -> Floats:
         return epsilons(kernel, scales, boosts(scales), region, sensitivity, delta)
@@ -105,13 +86,11 @@ def best_boosted(
 
 def best_truncated(kernel: Kernel, region: Region, sensitivity: float, delta: float) -> Boosted:
     """Return the kernel restricted to the region, at the scale with the least epsilon; it may be infinite."""
-    low, high = region.ends(region.hardest)
-    half = float((high - low).min() / 2)
 
     def single(scales: Floats) -> Floats:
         return epsilons(kernel, scales, np.full(scales.shape, np.inf), region, sensitivity, delta)
 
-    grid = half * np.geomspace(0.01, 3.0, 2 * COARSE)
+    grid = region.half * np.geomspace(0.01, 3.0, 2 * COARSE)
     return Boosted(kernel, least(single, grid, zooms=ZOOMS, per_zoom=PER_ZOOM), np.inf, region, sensitivity)
 
 
@@ -120,19 +99,19 @@ def epsilons(
 ) -> Floats:
     """Return epsilon at delta for every scale with its boost, over all pairs; vectorised over scales."""
     first, second = region.pairs(sensitivity)
-    found, batch = np.empty(scales.shape), max(1, BATCH // first.size)
-    for i in range(0, scales.size, batch):
-        scale, boost = scales[i : i + batch, np.newaxis], boosts[i : i + batch, np.newaxis]
-        cut = weights(kernel, scale, boost, region, first, second)
-        if delta == 0:
-            found[i : i + batch] = pure_loss(kernel, scale, cut).max(axis=-1)
-            continue
 
-        def profile(epsilon: Floats, cut=cut, scale=scale) -> Floats:  # type: ignore[no-untyped-def]
+    def of(scale: Floats, boost: Floats) -> Floats:
+        cut = weights(kernel, scale, boost, region, first, second)
+
+        def profile(epsilon: Floats) -> Floats:
             return np.asarray(hockey_stick(kernel, scale, cut, epsilon[:, np.newaxis]).max(axis=-1))
 
-        found[i : i + batch] = smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
-    return found
+        if delta == 0:
+            return np.asarray(pure_loss(kernel, scale, cut).max(axis=-1))
+        return smallest_epsilon(profile, delta, scale.shape[:1], halvings=SEARCH_HALVINGS)
+
+    batches = slices(scales.size, max(1, BATCH // first.size))
+    return np.concatenate([of(scales[part, np.newaxis], boosts[part, np.newaxis]) for part in batches])
 
 
 def discrete_plain(kernel: Kernel, grid: Spacing, failure: float) -> LatticeNoise:
@@ -140,34 +119,23 @@ def discrete_plain(kernel: Kernel, grid: Spacing, failure: float) -> LatticeNois
     return discrete(kernel, _discrete_scale(kernel, grid, failure), 1.0, grid)
 
 
-def best_discrete(kernel: Kernel, grid: Spacing, failure: float, delta: float | None, cost: Cost) -> LatticeNoise:
-    """Return the boosted discrete law with the least epsilon; without a ``delta``, with the least ``cost``."""
+def best_discrete(kernel: Kernel, grid: Spacing, failure: float, cost: Cost, *, slow: bool) -> LatticeNoise:
+    """Return the boosted discrete law with the least cost; where that is ``slow``, of fewer scales."""
     base = _discrete_scale(kernel, grid, failure)
 
     def built(scale: float) -> LatticeNoise:
-        def with_boost(boost: float) -> LatticeNoise:
-            return discrete(kernel, scale, boost, grid)
+        build = partial(discrete, kernel, scale, grid=grid)
+        return build(1.0) if scale <= base else with_least_boost(build, failure)
 
-        flat = with_boost(1.0)
-        return (
-            flat if scale <= base else first_kept(with_boost, float(boost_needed(flat.outside, failure)), failure, +1)
-        )
-
-    def at(scale: float) -> float:
+    @one_by_one
+    def costs(scale: float) -> float:
         try:
-            noise = built(scale)
-            if delta is None:
-                return cost(noise)
-            return min(float(smallest_epsilon(noise.profile, delta, halvings=SEARCH_HALVINGS)), noise.pure_epsilon)
+            return cost(built(scale))
         except TooLarge:  # a wider law than any table holds: not a candidate
             return math.inf
 
-    def objective(scales: Floats) -> Floats:
-        return np.array([at(float(scale)) for scale in scales])
-
-    slow = delta is None
     scales = base * np.geomspace(1, WIDEST_SEVERAL if slow else WIDEST, SEVERAL if slow else COARSE)
-    return built(least(objective, scales, zooms=1 if slow else 2, per_zoom=7))
+    return built(least(costs, scales, zooms=1 if slow else 2, per_zoom=7))
 
 
 def _discrete_scale(kernel: Kernel, grid: Spacing, failure: float) -> float:
@@ -176,10 +144,15 @@ def _discrete_scale(kernel: Kernel, grid: Spacing, failure: float) -> float:
     def kept(scale: Floats) -> Bools:
         return np.asarray(scale <= low or discrete(kernel, float(scale), 1.0, grid).outside <= failure)
 
-    high = np.array(plain_scale(kernel, Absolute((grid.inside + 1) * grid.step / 2), failure))
+    high = np.array(plain(kernel, Absolute((grid.inside + 1) * grid.step / 2), failure, 1.0).scale)
     while kept(high):
         high = 1.25 * high
     return float(last_passing(kept, low, high))
+
+
+def with_least_boost(build: Callable[[float], Noise], failure: float) -> Noise:
+    """Return the noise with the smallest boost that is seen to meet the constraint."""
+    return first_kept(build, float(boost_needed(build(1.0).outside, failure)), failure, +1)
 
 
 def first_kept(build: Callable[[float], Noise], start: float, failure: float, direction: int) -> Noise:
@@ -188,6 +161,11 @@ def first_kept(build: Callable[[float], Noise], start: float, failure: float, di
     while (noise := build(value)).outside > failure:
         value, step = value * (1 + direction * min(step, 0.5)), 2 * step
     return noise
+
+
+def one_by_one(cost: Callable[[float], float]) -> Objective:
+    """Return what gives the costs of an array."""
+    return lambda values: np.array([cost(value) for value in values.tolist()])
 
 
 def least(objective: Objective, grid: Floats, *, zooms: int, per_zoom: int) -> float:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsworth.exposure.usefulness import useless
-from epsworth.noise.advice import advice, taken
+from epsworth.noise.choice import advice, taken
 from epsworth.noise.objective import EPSILON, Objective
 from epsworth.pac.conversion import posterior
 from epsworth.report import blocks, text
