@@ -183,6 +183,11 @@ def check_l2(l2: float) -> float:
     return weight
 
 
+def dense(X: Rows) -> Floats:
+    """Return rows with their zeros."""
+    return X.dense() if isinstance(X, SparseRows) else X
+
+
 def check_coefficients(f: ArrayLike, d: int) -> Floats:
     """Return coefficients of the right shape."""
     found = numbers(f, "f")

@@ -17,6 +17,7 @@ from epsworth.exposure.fitting import (
     Rows,
     add_to_diagonal,
     careful_gradient,
+    dense,
     lengths_of,
     minimise,
     roundings,
@@ -102,7 +103,7 @@ class Problem:
 
     def rows(self, some: slice | Indices) -> Floats:
         """Return some rows with their zeros."""
-        return self.X[some].dense() if isinstance(self.X, SparseRows) else self.X[some]
+        return dense(self.X[some])
 
     @property
     def weight(self) -> Penalty:
