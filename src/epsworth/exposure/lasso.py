@@ -143,7 +143,7 @@ def settled(whole: Problem, l1: Floats) -> float:
     """Return how far from f the exact minimiser is at most, which has f's signs; ``inf``: no such thing is certain."""
     unused, problem, ball = _Unused.of(whole, len(whole.X) * l1), _in_use(whole, l1), 0.0
     if len(problem.f):
-        hessian, off, own = problem.hessian(), ROUNDING * problem.hessian_roundings(), problem.own_gradient()
+        hessian, off, own = problem.hessian(), ROUNDING * problem.hessian_roundings(), problem.own_gradient
         least = least_eigenvalue(hessian.copy(), float(np.linalg.eigvalsh(hessian)[0]), off, problem.convexity)
         if not problem.longest * own < 0.5 * least:
             return math.inf

@@ -49,12 +49,10 @@ class Slot:
         return self.values if isinstance(self.values, float) else 1.0
 
     def take(self, right: Floats) -> Floats:
-        """Return the entries' values times what ``right`` holds at their places, along its first side."""
+        """Return the entries' values times what ``right`` holds at their places."""
         found = right[self.first : self.first + self.width] * self.scale
-        found = found[0] if self.places is None else np.take(found, self.places, axis=0)
-        if not isinstance(self.values, float):
-            found = found * (self.values if right.ndim == 1 else self.values[:, np.newaxis])
-        return as_floats(found)
+        found = found[0] if self.places is None else np.take(found, self.places)
+        return as_floats(found if isinstance(self.values, float) else found * self.values)
 
     def count(self, weights: Floats) -> Floats:
         """Return the sums of weights times values, by place."""
@@ -110,6 +108,9 @@ class SparseRows:
     def __matmul__(self, right: Floats) -> Floats:
         found = np.zeros((len(self), *right.shape[1:]))
         for part in slices(len(self), BLOCK):  # which stays in the cache
+            if right.ndim > 1:
+                found[part] = self[part].csr() @ right
+                continue
             for slot in self.slots:
                 found[part] += slot.at(part).take(right)
         return found
@@ -175,6 +176,18 @@ class SparseRows:
             found[rows, slot.first + (0 if slot.places is None else slot.places.astype(np.int64))] += slot.values
         return found
 
+    def csr(self) -> Any:
+        """Return the table as an array of SciPy."""
+        from scipy.sparse import csr_array
+
+        n, k = len(self), len(self.slots)
+        places, values = np.empty((n, k), dtype=np.int32), np.empty((n, k))
+        for column, slot in enumerate(self.slots):
+            places[:, column] = 0 if slot.places is None else slot.places
+            places[:, column] += slot.first
+            values[:, column] = slot.values
+        return csr_array((values.ravel(), places.ravel(), k * np.arange(n + 1)), shape=self.shape)
+
     def arrays(self) -> tuple[Any, ...]:
         """Return what tells two tables apart."""
         return (self.shape, *(part for slot in self.slots for part in vars(slot).values()))
@@ -222,14 +235,15 @@ class _Turned:
     rows: SparseRows
 
     def __matmul__(self, weights: Floats) -> Floats:
-        columns = weights.reshape(len(self.rows), -1)
-        found = np.zeros((self.rows.shape[1], columns.shape[1]))
+        found = np.zeros((self.rows.shape[1], *weights.shape[1:]))
         for part in slices(len(self.rows), SUMMED):
-            for slot in self.rows[part].slots:
-                some = slice(slot.first, slot.first + slot.width)
-                for total, column in zip(found.T, columns[part].T, strict=True):
-                    total[some] += slot.count(column)
-        return found.reshape(-1, *weights.shape[1:])
+            rows = self.rows[part]
+            if weights.ndim > 1:
+                found += rows.csr().T @ weights[part]
+                continue
+            for slot in rows.slots:
+                found[slot.first : slot.first + slot.width] += slot.count(weights[part])
+        return found
 
 
 def is_sparse(X: Any) -> bool:

@@ -233,7 +233,7 @@ class _Steps:
         offs = [self._form_offs(part, second[part]) for part in parts]
         upper = up(np.maximum(first, 0) + np.concatenate([off for off, _ in offs]), ulps=4)
         leverages = as_floats(problem.curvatures() * upper)
-        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient()
+        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient
         for part, (a_off, b_off) in zip(parts, offs, strict=True):
             forms = first[part], a_off, second[part], b_off
             distances[part], errors[part] = self._certified(part, forms, bounds, own)
