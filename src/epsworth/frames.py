@@ -115,7 +115,11 @@ def coded_texts(series: nw.Series[Any]) -> tuple[NDArray[Any], list[str | None]]
     if gaps.any() and series.implementation.is_pandas_like():
         series = series.fill_null(texts[0])  # casts of old versions make a text of a gap
     plain = series.cast(nw.String()).fill_null(texts[0])
-    numbers = np.array(plain.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int32()).to_numpy())
+    if series.implementation.is_polars():  # three times as fast
+        codes = nw.to_native(plain.cast(nw.Enum([str(text) for text in texts])))
+        numbers = codes.to_physical().to_numpy().astype(np.int32)
+    else:
+        numbers = np.array(plain.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int32()).to_numpy())
     numbers[gaps] = len(texts)
     return numbers, [*texts, *([None] if gaps.any() else [])]
 

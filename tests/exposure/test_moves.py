@@ -153,15 +153,19 @@ def worlds_of_lasso(count, seed):
 @SOME
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("affordable", [0, lasso.AFFORDABLE])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.cases("all")
-def test_moves_of_lasso_and_elastic_net_lie_within_their_errors(affordable, fit_intercept, count, monkeypatch):
+def test_moves_of_lasso_and_elastic_net_lie_within_their_errors(kind, affordable, fit_intercept, count, monkeypatch):
     monkeypatch.setattr(lasso, "AFFORDABLE", affordable)
+    monkeypatch.setattr(lasso, "PAIRS", 50)  # several blocks of rows
     known = rows = 0
+    rng = np.random.default_rng(5)
     for X, y, l2, l1, regulariser in worlds_of_lasso(count, 8):
-        n, d = X.shape
+        X = np.where(rng.random(X.shape) < 0.3, 0.0, X) if kind == "sparse" else X
+        table, n, d = sparse.csr_array(X) if kind == "sparse" else X, *X.shape
         given = {"l1": l1, "fit_intercept": fit_intercept}
-        f = fit_base(X, y, l2, **given)
-        found = moves(X, y, f, l2, regulariser=regulariser, **given)
+        f = fit_base(table, y, l2, **given)
+        found = moves(table, y, f, l2, regulariser=regulariser, **given)
         full, heavy, ridge = with_ones(X) if fit_intercept else X, *(penalties(d, w, fit_intercept) for w in (l1, l2))
         base, base_off = precise_lasso(full, y, n * ridge, n * heavy, f)
         mass = n - (regulariser == "mean")
@@ -172,6 +176,19 @@ def test_moves_of_lasso_and_elastic_net_lie_within_their_errors(affordable, fit_
             assert abs(float(np.linalg.norm(truth - base)) - found.distances[i]) <= found.errors[i] + base_off + off
         known, rows = known + int((found.errors < 0.5 * found.distances + 1e-12).sum()), rows + n
     assert known > (0.9 if affordable else 0.3) * rows
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_lasso_of_a_sparse_table_moves_as_that_of_the_same_rows_in_full(intercept):
+    rng = np.random.default_rng(3)
+    X, y = world(300, 12, noise=1.0)
+    X = np.where(rng.random(X.shape) < 0.6, 0.0, X)
+    given = {"l1": 0.01, "fit_intercept": intercept}
+    dense, thin = (moves(rows, y, fit_base(rows, y, 1e-4, **given), 1e-4, **given) for rows in (X, sparse.csr_array(X)))
+    assert 0 < np.count_nonzero(dense.base) < len(dense.base)
+    np.testing.assert_allclose(thin.base, dense.base, atol=1e-11)
+    np.testing.assert_allclose(thin.distances, dense.distances, rtol=1e-6, atol=1e-12)
+    assert (thin.errors <= 3 * dense.errors + 1e-12).all()
 
 
 def test_a_lasso_is_what_scikit_learn_fits():
@@ -289,8 +306,7 @@ def test_slopes_of_the_softmax_are_those_of_its_values():
         (lambda X, y, f: fit_base(X, np.arange(40), 0.1), "got 40; give a binary target .`moves` takes loss="),
         (lambda X, y, f: fit_base(X, y, 0.0), "l2 must be positive and finite, got 0"),
         (lambda X, y, f: fit_base(X, y, 0.1, l1=-1), "l1 must be finite and at least 0, got -1"),
-        (lambda X, y, f: fit_base(sparse.csr_array(X), y, 0.1, l1=1), "l1 is for dense tables and loss='logistic'"),
-        (lambda X, y, f: fit_base(X, y, 0.1, l1=1, loss="multinomial"), "l1 is for dense tables and loss='logistic'"),
+        (lambda X, y, f: fit_base(X, y, 0.1, l1=1, loss="multinomial"), "l1 needs loss='logistic', got 'multinomial'"),
         (lambda X, y, f: moves(X, y, f, 0.1, fit_intercept=True), "f must hold 3 finite coefficients"),
         (lambda X, y, f: moves(X, y, f, 0.1, loss="multinomial"), r"f must hold finite coefficients of shape \(2, 2\)"),
         (lambda X, y, f: window(X, y, 0.1, loss="multinomial"), "'multinomial' is for `fit_base` and `moves`"),

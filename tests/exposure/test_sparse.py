@@ -68,6 +68,9 @@ def test_sums_are_those_of_the_matrix(kind, cells, monkeypatch):
         np.testing.assert_allclose(rows.squares, (full**2).sum(axis=1), **same)
         assert np.array_equal(rows[7:200:3].dense(), full[7:200:3])
         assert np.array_equal(rows.absolute().dense(), np.abs(full))
+        chosen = rng.random(d) < rng.random()
+        assert np.array_equal(rows.columns(chosen).dense(), full[:, chosen])
+        np.testing.assert_allclose(rows.columns(chosen).gram(weights), gram[np.ix_(chosen, chosen)], **same)
 
 
 def thinned(X, rng):

@@ -13,8 +13,7 @@ from scipy.special import ndtr
 from epsworth import noise
 from epsworth.noise import curves, levels
 from epsworth.noise.cells import Cells, HalfLine
-from epsworth.noise.composition import composed_epsilon
-from epsworth.noise.objective import Objective
+from epsworth.noise.objective import Objective, composed_epsilon
 from epsworth.noise.staircase import best_staircase
 
 LAWS = {
@@ -128,7 +127,7 @@ def test_no_random_law_has_less_than_the_floor_of_mu():
     """Laws of least divergence of random orders, and random ones made to meet the constraint."""
     cells, rng, gdp = Cells.of(Fraction("2.3")), np.random.default_rng(3), Objective.of("gdp")
     floor = asked(2.3, 0.05, objective="gdp").floor
-    search = levels.Search(cells, 0.05, best_staircase(2.3, 0.05, 1.0).loss, 1e-15)
+    search = levels.Levels(cells, 0.05, best_staircase(2.3, 0.05, 1.0).loss, 1e-15)
     found = [gdp.cost(search.law(order).noise(cells, 1.0, None), 0.0, 1) for order in (1.1, 2.0, 5.0, 40.0)]
     for _ in range(40):
         density = search.law(float(rng.uniform(1.1, 9))).density

@@ -9,7 +9,7 @@ from made_pages import Read
 from test_noise_page import number, rows_of, walk
 
 from epsworth.exposure import stand_in, window
-from epsworth.exposure.trading import trade
+from epsworth.exposure.trade import trade
 from epsworth.report import report_document
 from epsworth.rounding import show_up
 

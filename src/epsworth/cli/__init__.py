@@ -23,6 +23,7 @@ from epsworth.cli import (
     learn,
     ledger,
     mechanisms,
+    moves,
     noise,
     options,
     parsing,
@@ -61,7 +62,7 @@ for group, commands in {
     ),
     "Release records": (perturb.perturb, client.client, gateway.gateway, audit.audit),
     "Other releases, other questions": (
-        privatize.privatize, predict.predict, convert.convert, profile.profile, noise.noise,
+        privatize.privatize, predict.predict, convert.convert, profile.profile, moves.moves, noise.noise,
     ),
 }.items():  # fmt: skip
     for command in commands:

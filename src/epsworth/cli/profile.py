@@ -112,7 +112,7 @@ def profile(
             checkpoint=resume, progress=progress,
         )  # fmt: skip
     if plot is not None:
-        from epsworth.exposure.figures import plot_profile
+        from epsworth.exposure.trade import plot_profile
 
         plot_profile(found, meaning.epsilon, plot)
     listed = LISTED if top is None else top
@@ -130,7 +130,7 @@ def profile(
             _print_more(found, epsilon, data.X.shape)
         if printed:
             _print_exposed(found, epsilon, listed)
-            _print_groups(groups)
+            print_groups(groups)
 
 
 def _checked(target: str | None, top: int | None, seed: int | None) -> str:
@@ -184,7 +184,7 @@ def _of_model(context: typer.Context, path: Path, table: Path) -> None:
     out.print(f"{found}".partition(" (computed")[0] + ".")
     if given["quiet"]:
         return
-    _print_groups(groups)
+    print_groups(groups)
     columns = "row (from 0)", "advantage at least", "estimate", "at most"
     listed = show.table(*columns, title="rows that the model remembers most")
     for row in rows:
@@ -197,7 +197,8 @@ def _of_model(context: typer.Context, path: Path, table: Path) -> None:
     )
 
 
-def _print_groups(groups: list[Group]) -> None:
+def print_groups(groups: list[Group]) -> None:
+    """Print what the most exposed rows have in common."""
     from rich.markup import escape
 
     for group in groups:
@@ -235,7 +236,7 @@ def _exposed(found: Window, epsilon: float, top: int) -> list[dict[str, Any]]:
 def _document(found: Window, epsilon: float, top: int, names: tuple[str, ...]) -> dict[str, Any]:
     import numpy as np
 
-    from epsworth.exposure.trading import trade
+    from epsworth.exposure.trade import trade
 
     u = found.exposure(epsilon)
     ranks = np.unique([*np.linspace(0, 1, min(QUANTILES, len(u))), *TABLED])
@@ -334,7 +335,7 @@ def _trade_off(found: Window) -> Any:
         "epsilon", "accuracy", "kept", "worst row's advantage", "", left=("",), title="what epsilon buys"
     )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
-        worst = float(found.advantage(useful.epsilons[e]).max())
+        worst = found.worst_advantage(useful.epsilons[e])
         idle = "useless" if useful.accuracy[e] <= useful.majority else ""
         numbers = (f"{useful.epsilons[e]:.3g}", show_down(float(useful.accuracy[e]), 3), f"{useful.kept[e]:.0%}")
         table.add_row(*numbers, show_up(worst, 3), idle)

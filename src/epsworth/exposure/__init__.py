@@ -6,21 +6,19 @@ or an epsilon chosen from them together with the model as if its guarantee still
 
 from epsworth.exposure.advice import Window, window
 from epsworth.exposure.calibration import norm_bound, sensitivity
-from epsworth.exposure.distances import Kernels, kernels
+from epsworth.exposure.distances import Kernels, kernels, onset, plateau_ends
 from epsworth.exposure.glm import ExposureError
-from epsworth.exposure.groups import Group, exposed_groups
 from epsworth.exposure.models import fit_base
 from epsworth.exposure.neighbours import Neighbours, loo
 from epsworth.exposure.objective import ExPost, ExposureWarning, expost_diffprivlib, expost_objective
 from epsworth.exposure.output import OutputPerturbation
-from epsworth.exposure.plateaus import onset, plateau_ends
 from epsworth.exposure.profiles import Profile, TypicalProfile, profile, typical_profile
 from epsworth.exposure.releasing import Release, release
 from epsworth.exposure.reporting import WorstCase, stand_in, worst_case
 from epsworth.exposure.retraining import Memorisation, memorisation
 from epsworth.exposure.sparse import SparseRows
 from epsworth.exposure.steps import Moves, moves
-from epsworth.exposure.tables import Encoded, encode
+from epsworth.exposure.tables import Encoded, Group, encode, exposed_groups
 from epsworth.exposure.trainings import BlackBox, black_box
 from epsworth.exposure.transcripts import Transcript, descend, linear_gradients, torch_gradients
 from epsworth.exposure.usefulness import Usefulness

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,19 +16,16 @@ from epsworth.arrays import Floats, as_floats
 from epsworth.bounds import Risk
 from epsworth.callbacks import check_callback
 from epsworth.exposure.calibration import Calibration, sensitivity
-from epsworth.exposure.distances import Kernels, above, kernels
+from epsworth.exposure.distances import Kernels, above, kernels, plateau_ends
 from epsworth.exposure.fitting import Rows, check_any, check_coefficients, check_l2, fit
 from epsworth.exposure.glm import ExposureError, Loss, loss_named
 from epsworth.exposure.inputs import NOT_PRIVATE, Classes, generator, number, positive, whole
 from epsworth.exposure.inputs import share as share_of_one
 from epsworth.exposure.left_out import Regulariser
 from epsworth.exposure.neighbours import Neighbours, leave_one_out
-from epsworth.exposure.plateaus import plateau_ends
 from epsworth.exposure.sparse import SparseRows
 from epsworth.exposure.steps import Moves, moved
-from epsworth.exposure.trade import draw_trade
 from epsworth.exposure.usefulness import GRID, KEPT, Usefulness, simulate
-from epsworth.exposure.verdict import verdict
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
@@ -99,7 +97,9 @@ class Window(Result):
 
     def plot(self, ax: Axes | None = None, *, epsilon: float | None = None) -> Axes:
         """Draw advantage and accuracy by epsilon, and the advised window; not private, and it says so on its face."""
-        return draw_trade(self.advantage, self.usefulness, self.advised, self.rule, epsilon, ax)
+        from epsworth.exposure.trade import draw_trade
+
+        return draw_trade(self, epsilon, ax)
 
     @property
     def advised(self) -> tuple[float, float] | None:
@@ -128,7 +128,7 @@ class Window(Result):
         """Return every row's exact pure epsilon, certificate included, when the mechanism runs at ``epsilon``."""
         return as_floats(positive("epsilon", epsilon) * self._shares)
 
-    @property
+    @cached_property
     def _shares(self) -> Floats:
         """Each row's part of epsilon: never above 1, since kappa is one over the sensitivity."""
         return as_floats(np.minimum(self.kappa * (self.neighbours.distances + self.neighbours.errors), 1.0))
@@ -136,6 +136,10 @@ class Window(Result):
     def advantage(self, epsilon: float) -> Floats:
         """Return every row's membership advantage at ``epsilon``."""
         return self.law.adv(self.exposure(epsilon))
+
+    def worst_advantage(self, epsilon: float) -> float:
+        """Return the advantage against the most exposed row at ``epsilon``."""
+        return float(self.law.adv(positive("epsilon", epsilon) * float(self._shares.max())))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is worth keeping, for JSON; infinite values become None."""
@@ -167,23 +171,50 @@ class Window(Result):
     def verdict(self) -> str:
         """The advice in a sentence, and a warning where the model is useless to begin with."""
         useful = self.usefulness
-        return verdict(
-            rule=self.rule, epsilon_low=self.epsilon_low, epsilon_util=self.epsilon_util, advised=self.advised,
-            adv_low=self.adv_low, adv_safe=self.adv_safe, adv_util=self.adv_util,
-            base=None if useful is None else useful.base, majority=None if useful is None else useful.majority,
-        )  # fmt: skip
+        if useful is None or not useful.hopeless:
+            return self._advice()
+        return (
+            f"{self._advice()} But even without noise the model (accuracy {useful.base:.3f}) is useless: no better "
+            f"than always answering the commoner label ({useful.majority:.3f})."
+        )
+
+    def _advice(self) -> str:
+        low = show_down(self.epsilon_low, 3)
+        if self.rule == "plateau":
+            return (
+                f"Loss/epsilon ratio plateau (the published rule, which is no protection): it ends at epsilon {low}, "
+                f"where the advantage against the most exposed row is already {show_up(self.adv_low, 3)}."
+            )
+        safe = f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
+        if self.epsilon_util is None:
+            return f"Consider epsilon up to {low}: {safe}."
+        if self._hopeless:
+            return f"No epsilon is advised; {safe}."
+        start = None if self.advised is None else show_up(self.advised[0], 3)
+        if self.epsilon_util <= self.epsilon_low:
+            return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
+        use = (
+            f"from {start} on the model is better than the commoner label"
+            if start
+            else "up to there it is no better than the commoner label, so that none is advised"
+        )
+        if self.adv_util is None:
+            return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
+        kept = show_up(self.epsilon_util, 3)
+        paid = f"where the most exposed row's advantage is {show_up(self.adv_util, 3)}"
+        return f"A trade-off: accuracy is kept from epsilon {kept} on, {paid}, but {safe}; {use}."
 
     @property
     def adv_util(self) -> float | None:
         """The advantage against the most exposed row at ``epsilon_util``; None where there is no such epsilon."""
         if self.epsilon_util is None or not math.isfinite(self.epsilon_util):
             return None
-        return float(self.advantage(self.epsilon_util).max())
+        return self.worst_advantage(self.epsilon_util)
 
     def candidate(self, epsilon: float) -> str:
         """Return what one epsilon means, in words: for the most exposed row, and whether the model is any use."""
-        worst = float(self.advantage(epsilon).max())
-        said = f"At epsilon {epsilon:g} the advantage against the most exposed row is {show_up(worst, 3)}"
+        worst = show_up(self.worst_advantage(epsilon), 3)
+        said = f"At epsilon {epsilon:g} the advantage against the most exposed row is {worst}"
         useful = self.usefulness
         if useful is None:
             return f"{said}."

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from epsworth.exposure.fitting import UNIT, check_l2
-from epsworth.exposure.glm import ExposureError, Loss, loss_named
+from epsworth.exposure.glm import ExposureError, loss_named
 from epsworth.exposure.inputs import whole
 from epsworth.exposure.left_out import Regulariser, check_regulariser
 from epsworth.numerals import short
@@ -59,12 +59,6 @@ def norm_bound(l2: float, loss: str = "logistic") -> float:
     ):  # what rounding may hide of a rising function
         radius, ulps = up(radius, ulps=ulps), 2 * ulps
     return radius
-
-
-def _row_pull(weight: float, loss: Loss) -> float:
-    """Return C >= |l2 f + g_i|: the regulariser's part at the largest norm, plus the steepest slope there."""
-    radius = norm_bound(weight, loss.name)
-    return up(weight * radius - float(loss.slope(np.array(-radius))), ulps=loss.slope_ulps + 3)
 
 
 def sensitivity(
@@ -122,4 +116,6 @@ def sensitivity(
         return up(2 * law.steepest / (n * weight), ulps=3)
     if regulariser == "sum":  # the neighbour's gradient is g_i alone, of norm at most the steepest slope
         return up(law.steepest / (n * weight), ulps=3)
-    return up(_row_pull(weight, law) / ((n - 1) * weight), ulps=3)
+    radius = norm_bound(weight, loss)  # the largest norm, for the regulariser's part and the steepest slope
+    pull = up(weight * radius - float(law.slope(np.array(-radius))), ulps=law.slope_ulps + 3)
+    return up(pull / ((n - 1) * weight), ulps=3)

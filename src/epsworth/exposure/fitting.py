@@ -33,6 +33,7 @@ UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <=
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
 SAMPLED, ENOUGH = 1 << 18, 1e-5  # rows of a large table that are fitted first, to such a gradient
+NO_MORE = 1e-16  # gradient of a large table: what rounding may hide of it is far larger
 
 
 def check_data(X: ArrayLike, y: ArrayLike, classes: Classes | None = None) -> tuple[Floats, Floats]:
@@ -183,6 +184,11 @@ def check_l2(l2: float) -> float:
     return weight
 
 
+def dense(X: Rows) -> Floats:
+    """Return rows with their zeros."""
+    return X.dense() if isinstance(X, SparseRows) else X
+
+
 def check_coefficients(f: ArrayLike, d: int) -> Floats:
     """Return coefficients of the right shape."""
     found = numbers(f, "f")
@@ -279,11 +285,12 @@ def minimise(
     solve: Solver | None = None,
     enough: float = 0.0,
     tilt: Floats | float = 0.0,
+    slow: float = 0.1,
 ) -> tuple[Floats, float, Solver | None]:
     """Return the minimiser of J to rounding level, by damped Newton steps, the gradient's norm there, and a solver.
 
-    A solver divides by a Hessian: it serves as long as its steps make the gradient ten times smaller.  ``enough`` is a
-    norm of the gradient at which to stop, ``tilt`` a constant added to it.
+    A solver divides by a Hessian: it serves as long as its steps make the gradient smaller than ``slow`` times what it
+    was.  ``enough`` is a norm of the gradient at which to stop, ``tilt`` a constant added to it.
     """
 
     def objective(f: Floats) -> float:
@@ -308,7 +315,7 @@ def minimise(
         size, former = following, size
         if size <= enough:
             break
-        solve = solve if size <= max(0.1 * former, GRADIENT_TOLERANCE) else None
+        solve = solve if size <= max(slow * former, GRADIENT_TOLERANCE) else None
     return f, size, solve
 
 
@@ -334,8 +341,8 @@ def fit(rows: Rows, labels: Floats, l2: Penalty, loss: RowLoss, tolerance: float
     found, solve = np.zeros(shape), None
     if isinstance(rows, SparseRows) and len(rows) > SAMPLED:  # a sample tells most of it, and its Hessian is cheap
         some = slice(None, None, -(-len(rows) // SAMPLED))
-        found, _, solve = minimise(rows[some], labels[some], l2, loss, found, enough=ENOUGH)
-    found, *_ = minimise(rows, labels, l2, loss, found, solve)
+        found, _, solve = minimise(rows[some], labels[some], l2, loss, found, enough=ENOUGH, slow=0.5)
+    found, *_ = minimise(rows, labels, l2, loss, found, solve, NO_MORE if solve else 0.0)
     size = float(np.linalg.norm(careful_gradient(rows, labels, found, l2, loss)))
     if size > tolerance:
         raise ExposureError(f"the fit stops above a gradient of {tolerance:g}; take a larger l2 than {np.max(l2):g}")

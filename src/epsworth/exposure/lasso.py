@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from epsworth.arrays import Bools, Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.exposure.fitting import (
     GRADIENT_TOLERANCE,
     Penalty,
+    Rows,
     add_to_diagonal,
+    dense,
     gradient,
     minimise,
     weighted_gram,
 )
 from epsworth.exposure.glm import ExposureError, Loss
-from epsworth.exposure.left_out import ROUNDING, Problem, furthest_first, least_eigenvalue, newton
+from epsworth.exposure.left_out import PAIRS, ROUNDING, Problem, furthest_first, least_eigenvalue, newton
+from epsworth.exposure.sparse import SparseRows
+from epsworth.records import Indices
 from epsworth.rounding import up
 
 MOST_STEPS, SWEEPS = 100, 200
@@ -30,7 +35,7 @@ NEAR = 1e-6  # of the gradient, relative to the penalty: from here on Newton's s
 AFFORDABLE = 10**10  # numbers that are read to fit the model again without rows that change a sign
 
 
-def fit_lasso(X: Floats, y: Floats, l2: Penalty, l1: Floats, loss: Loss, start: Floats | None = None) -> Floats:
+def fit_lasso(X: Rows, y: Floats, l2: Penalty, l1: Floats, loss: Loss, start: Floats | None = None) -> Floats:
     """Return the minimiser of the mean loss with ``l2 |f|^2 / 2 + l1 |f|``: proximal Newton steps, then Newton's."""
     f = np.zeros(X.shape[1]) if start is None else start
 
@@ -58,16 +63,20 @@ def _left(f: Floats, slope: Floats, l1: Floats) -> Floats:
     return as_floats(np.where(f != 0, slope + l1 * np.sign(f), np.sign(slope) * np.maximum(np.abs(slope) - l1, 0)))
 
 
-def _polished(X: Floats, y: Floats, f: Floats, l2: Penalty, l1: Floats, loss: Loss) -> Floats:
+def _polished(X: Rows, y: Floats, f: Floats, l2: Penalty, l1: Floats, loss: Loss) -> Floats:
     """Return the minimiser on the columns in use, their signs as they are."""
     used, found = _used(f, l1), np.zeros_like(f)
     if used.any():
         weights, tilt = np.broadcast_to(l2, f.shape)[used], (l1 * np.sign(f))[used]
         try:
-            found[used], *_ = minimise(X[:, used], y, weights, loss, f[used], tilt=tilt)
+            found[used], *_ = minimise(_columns(X, used), y, weights, loss, f[used], tilt=tilt)
         except np.linalg.LinAlgError:  # columns that are alike
             return f
     return found
+
+
+def _columns(X: Rows, chosen: Bools) -> Rows:
+    return X.columns(chosen) if isinstance(X, SparseRows) else X[:, chosen]
 
 
 def _used(f: Floats, l1: Floats) -> Bools:
@@ -83,6 +92,8 @@ def _lowest(hessian: Floats, slope: Floats, f: Floats, l1: Floats) -> Floats:
             if bends[k] > 0:
                 towards = bends[k] * found[k] - slope[k]
                 change = math.copysign(max(abs(towards) - l1[k], 0.0), towards) / bends[k] - found[k]
+                if not change:
+                    continue
                 slope += change * hessian[k]
                 found[k] += change
                 moved = max(moved, abs(change) * math.sqrt(bends[k]))
@@ -98,7 +109,6 @@ def moves_of_lasso(whole: Problem, l1: Floats) -> tuple[Floats, Floats]:
     convexity alone.
     """
     X, y, f, l2, loss = whole.X, whole.y, whole.f, whole.l2, whole.loss
-    assert isinstance(X, np.ndarray)
     assert isinstance(loss, Loss)
     (n, d), base_off = X.shape, settled(whole, l1)
     mass = n - (whole.regulariser == "mean")
@@ -112,11 +122,12 @@ def moves_of_lasso(whole: Problem, l1: Floats) -> tuple[Floats, Floats]:
             kept = _same_signs(problem.f + steps, problem.f, off, penalised)
             certain[part] = kept & unused.stay(problem, part, steps, off)
     open_rows = np.flatnonzero(~certain)
-    most = _by_convexity(whole, l1, mass, unused.blur)[open_rows]
+    most = _by_convexity(whole, l1, mass, unused.blur, open_rows)
     distances[open_rows], errors[open_rows] = np.where(np.isfinite(most), most, distances[open_rows]), most
-    worst = furthest_first(open_rows, distances, errors)[: AFFORDABLE // (n * d * d)]
+    of_fit = n * len(X.slots) ** 2 + d**2 if isinstance(X, SparseRows) else n * d**2
+    worst = furthest_first(open_rows, distances, errors)[: AFFORDABLE // of_fit]
     for i in worst.tolist() if math.isfinite(base_off) else ():
-        rest, scale = np.arange(n) != i, mass / (n - 1)
+        rest, scale = np.delete(np.arange(n), i), mass / (n - 1)
         try:
             found = fit_lasso(X[rest], y[rest], l2 * scale, l1 * scale, loss, f)
         except ExposureError:
@@ -132,7 +143,7 @@ def settled(whole: Problem, l1: Floats) -> float:
     """Return how far from f the exact minimiser is at most, which has f's signs; ``inf``: no such thing is certain."""
     unused, problem, ball = _Unused.of(whole, len(whole.X) * l1), _in_use(whole, l1), 0.0
     if len(problem.f):
-        hessian, off, own = problem.hessian(), ROUNDING * problem.hessian_roundings(), problem.own_gradient()
+        hessian, off, own = problem.hessian(), ROUNDING * problem.hessian_roundings(), problem.own_gradient
         least = least_eigenvalue(hessian.copy(), float(np.linalg.eigvalsh(hessian)[0]), off, problem.convexity)
         if not problem.longest * own < 0.5 * least:
             return math.inf
@@ -147,7 +158,7 @@ def _in_use(whole: Problem, l1: Floats) -> Problem:
     """Return the smooth problem on the columns in use, its signs as they are."""
     f, used = whole.f, _used(whole.f, l1)
     weights, tilt = np.broadcast_to(whole.l2, f.shape)[used], (l1 * np.sign(f))[used]
-    return replace(whole, X=whole.rows(slice(None))[:, used], f=f[used], l2=weights, tilt=tilt)
+    return replace(whole, X=_columns(whole.X, used), f=f[used], l2=weights, tilt=tilt)
 
 
 def _same_signs(near: Floats, f: Floats, off: Floats, l1: Floats) -> Bools:
@@ -160,24 +171,40 @@ def _same_signs(near: Floats, f: Floats, off: Floats, l1: Floats) -> Bools:
 class _Unused:
     """Columns whose coefficients are zero: their part of the summed gradient, and how much the penalty allows.
 
-    ``squares``: of the columns' lengths; ``blur``: what rounding takes a computed sum off by, per unit of a step too.
+    ``squares``: of the columns' lengths; ``blur``: what rounding takes a computed sum off by.
     """
 
-    columns: Floats
+    whole: Problem
+    used: Bools
+    columns: Rows
     sums: Floats
     allowed: Floats
     squares: Floats
     blur: float
-    per_length: float
 
     @classmethod
     def of(cls, whole: Problem, allowed: Floats) -> _Unused:
-        n, unused = len(whole.X), ~_used(whole.f, allowed)
-        columns = whole.rows(slice(None))[:, unused]
+        n, used = len(whole.X), _used(whole.f, allowed)
+        columns = _columns(whole.X, ~used)
         blur = (n + 1) * whole.roundings() + 2 * n * float(whole.lengths @ np.abs(whole.slopes)) + 4 * allowed.max()
-        sums, squares = columns.T @ whole.slopes, (columns**2).sum(axis=0)
-        per_length = 2 * ROUNDING * whole.hessian_roundings()
-        return cls(columns, as_floats(sums), allowed[unused], squares, ROUNDING * blur, per_length)
+        sums, squares = as_floats(columns.T @ whole.slopes), _squares(columns, np.ones(n))
+        return cls(whole, used, columns, sums, allowed[~used], squares, ROUNDING * blur)
+
+    @cached_property
+    def grams(self) -> tuple[Floats, Floats]:
+        """Curvatures of the summed loss: of columns that are zero and those in use, and of those in use."""
+        gram = self.whole.gram()
+        return gram[np.ix_(~self.used, self.used)], gram[np.ix_(self.used, self.used)]
+
+    @cached_property
+    def reach(self) -> Floats:
+        """Lengths of the columns, rows weighted by their curvature."""
+        return as_floats(np.sqrt(_squares(self.columns, self.whole.curvatures())))
+
+    @cached_property
+    def per_length(self) -> float:
+        """What rounding takes a computed sum off by, per unit of a step."""
+        return 2 * ROUNDING * self.whole.hessian_roundings()
 
     def stay(self, problem: Problem, part: slice, steps: Floats, off: Floats) -> Bools:
         """Tell for which rows no gradient reaches the penalty within ``off`` of a step.
@@ -185,27 +212,39 @@ class _Unused:
         The gradient is the one at the base model without the row, what the step changes by the curvatures there, and a
         remainder of at most ``(2 + e^s) / 6`` times s, the step's length in the norm of the sum, and the column's.
         """
-        bent, some, X = problem.curvatures(), self.columns[part], problem.rows(slice(None))
-        cross = self.columns.T @ (bent[:, np.newaxis] * X)
-        own = problem.slopes[part] + bent[part] * problem.changes(X[part], steps)
-        sums = np.abs(self.sums + steps @ cross.T - own[:, np.newaxis] * some)
-        gram = problem.gram()
+        cross, gram = self.grams
+        own = problem.slopes[part] + problem.curvatures(part) * problem.changes(problem.rows(part), steps)
         size = np.linalg.norm(steps, axis=1)
         blur = self.per_length * (size + off)
         moved = np.sqrt(np.abs(np.einsum("ij,ij->i", steps @ gram, steps)) + blur * size)
         most = math.sqrt(float(np.linalg.norm(gram))) * off  # of what is not the step
         with np.errstate(over="ignore", invalid="ignore"):
             shift = problem.longest * (size + off)
-            remainder = (2 + np.exp(shift)) / 6 * shift * (moved + most) + most
-            reach = np.sqrt(bent @ self.columns**2) * remainder[:, np.newaxis]
-            return np.array((sums + 1.0001 * reach + (self.blur + blur)[:, np.newaxis] < self.allowed).all(axis=1))
+            remainder = 1.0001 * ((2 + np.exp(shift)) / 6 * shift * (moved + most) + most)
+        kept = np.empty(len(steps), dtype=np.bool_)
+        for some in slices(len(steps), max(1, PAIRS // max(1, len(self.sums)))):
+            rows = dense(self.columns[part.start + some.start : part.start + some.stop])
+            sums = np.abs(self.sums + steps[some] @ cross.T - own[some, np.newaxis] * rows)
+            with np.errstate(invalid="ignore"):
+                sums += self.reach * remainder[some, np.newaxis] + (self.blur + blur)[some, np.newaxis]
+            kept[some] = (sums < self.allowed).all(axis=1)
+        return kept
 
 
-def _by_convexity(whole: Problem, l1: Floats, mass: int, blur: float) -> Floats:
+def _squares(columns: Rows, weights: Floats) -> Floats:
+    """Return the squared lengths of columns, rows weighted."""
+    return as_floats((columns.squared() if isinstance(columns, SparseRows) else columns**2).T @ weights)
+
+
+def _by_convexity(whole: Problem, l1: Floats, mass: int, blur: float, rows: Indices) -> Floats:
     """Return half of what rows move the model by at most: the subgradient that leaves with each, over the convexity."""
-    X, n = whole.rows(slice(None)), len(whole.X)
-    pulls = whole.slopes[:, np.newaxis] * X - (X.T @ whole.slopes / n if mass < n else 0.0)
-    slope = gradient(X, whole.y, whole.f, whole.l2, whole.loss)
+    (n, d), most = whole.X.shape, np.full(len(rows), np.inf)
+    if not whole.convexity:
+        return most
+    shared = whole.X.T @ whole.slopes / n if mass < n else 0.0
+    slope = gradient(whole.X, whole.y, whole.f, whole.l2, whole.loss)
     left = n * float(np.linalg.norm(_left(whole.f, slope, l1))) + 2 * blur
-    with np.errstate(divide="ignore"):
-        return as_floats(np.divide(np.linalg.norm(pulls, axis=1) + 2 * left, 2 * mass * np.min(whole.l2)))
+    for part in slices(len(rows), max(1, PAIRS // d)):
+        pulls = whole.slopes[rows[part], np.newaxis] * whole.rows(rows[part]) - shared
+        most[part] = (np.linalg.norm(pulls, axis=1) + 2 * left) / (2 * mass * np.min(whole.l2))
+    return most

@@ -17,6 +17,7 @@ from epsworth.exposure.fitting import (
     Rows,
     add_to_diagonal,
     careful_gradient,
+    dense,
     lengths_of,
     minimise,
     roundings,
@@ -102,7 +103,7 @@ class Problem:
 
     def rows(self, some: slice | Indices) -> Floats:
         """Return some rows with their zeros."""
-        return self.X[some].dense() if isinstance(self.X, SparseRows) else self.X[some]
+        return dense(self.X[some])
 
     @property
     def weight(self) -> Penalty:
@@ -171,8 +172,9 @@ class Problem:
         added += 2 * self.f.size + 12
         return float(added * (bend + np.max(self.weight)) + 2 * loss.slope_ulps * (bend + steep) + moved)
 
+    @cached_property
     def own_gradient(self) -> float:
-        """Return a bound on the base model's own gradient, on the sum scale (zero at the exact minimiser)."""
+        """A bound on the base model's own gradient, on the sum scale (zero at the exact minimiser)."""
         n = len(self.X)
         left = float(np.linalg.norm(careful_gradient(self.X, self.y, self.f, self.l2, self.loss) + self.tilt))
         tilted = 2 * float(np.linalg.norm(self.tilt))
@@ -180,7 +182,7 @@ class Problem:
 
     def unexplained(self) -> float:
         """Return how much `own_gradient` can add to any error, by strong convexity."""
-        return self.own_gradient() / self.convexity
+        return self.own_gradient / self.convexity
 
     def roundings(self) -> float:
         """Return how many units of rounding the base model's gradient can be off by."""
@@ -369,7 +371,7 @@ def newton(problem: Problem) -> Iterator[tuple[slice, Floats, Floats]]:
     per_length = ROUNDING * problem.hessian_roundings()
     per_square = ROUNDING * (len(lengths) + 2 * problem.X.shape[1] + 8) * float((lengths**3).sum())
     concordance = SelfConcordance.of(problem, hessian, inverse, per_length) if loss.self_concordant else None
-    own = problem.own_gradient()
+    own = problem.own_gradient
     for part in slices(len(lengths), problem.block):
         pulls = problem.pulls(part)
         steps, left = problem.solved(hessian, inverse, part, pulls)

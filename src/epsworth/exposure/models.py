@@ -70,8 +70,8 @@ class Design:
             else:
                 rows = as_floats(np.column_stack([rows, np.ones(n)]))
         heavy = _check_l1(l1)
-        if heavy and (isinstance(rows, SparseRows) or law.name != "logistic"):
-            raise ExposureError("l1 is for dense tables and loss='logistic'; leave it out, or give X.toarray()")
+        if heavy and law.name != "logistic":
+            raise ExposureError(f"l1 needs loss='logistic', got {short(loss)}; leave it out")
         penalised = np.append(np.ones(d), np.zeros(free))
         weight: Penalty = 0.0 if heavy and number(l2) == 0 else check_l2(l2)
         if free:
@@ -131,7 +131,7 @@ def fit_base(
         Add an intercept that is not regularised (it comes last), as scikit-learn does by default.  For `moves` only: it
         has no sensitivity, so no noise makes it private.
     l1 : float
-        Weight of the sum of absolute values beside the mean loss (dense tables, logistic loss); l2 may then be 0.  Of
+        Weight of the sum of absolute values beside the mean loss (logistic loss alone); l2 may then be 0.  Of
         scikit-learn's ``C`` and ``l1_ratio`` it is ``l1_ratio / (n C)``, and l2 ``(1 - l1_ratio) / (n C)``.  For
         `moves` only, too.
 
@@ -160,7 +160,6 @@ def fit_base(
     """
     design = Design.of(X, y, l2, l1, loss, classes, fit_intercept)
     if design.l1 is not None:
-        assert isinstance(design.rows, np.ndarray)
         assert isinstance(design.loss, Loss)
         return fit_lasso(design.rows, design.labels, design.l2, design.l1, design.loss)
     return coefficients(fit(design.rows, design.labels, design.l2, design.loss), design.loss)

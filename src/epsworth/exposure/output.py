@@ -41,9 +41,7 @@ class OutputPerturbation:
     d: int
     rate: float
 
-    def __init__(self, d: int, rate: float) -> None:
-        object.__setattr__(self, "d", d)
-        object.__setattr__(self, "rate", rate)
+    def __post_init__(self) -> None:
         whole("d", self.d, 1)
         if not 1 / LARGEST <= number(self.rate) <= LARGEST:
             ends = f"from {1 / LARGEST:g} to {LARGEST:g}"

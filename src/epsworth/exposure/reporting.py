@@ -10,7 +10,6 @@ import numpy as np
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.distances import above, kernels
-from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import generator, positive, whole
 from epsworth.results import Result
 from epsworth.rounding import show_up, up
@@ -123,10 +122,7 @@ def stand_in(n: int, d: int, *, rng: np.random.Generator | int | None, strength:
     >>> X.shape, bool(np.linalg.norm(X, axis=1).max() <= 1), np.unique(y)
     ((100, 3), True, array([-1.,  1.]))
     """
-    try:
-        n, d = whole("n", n, 2), whole("d", d, 1)
-    except ExposureError:
-        raise ExposureError(f"n must be at least 2 and d at least 1, whole numbers, got n={n!r}, d={d!r}") from None
+    n, d = whole("n", n, 2), whole("d", d, 1)
     rng, strength = generator(rng), positive("strength", strength)
     X = rng.standard_normal((n, d))
     X *= rng.random((n, 1)) ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)

@@ -6,19 +6,20 @@ either may have one value for all rows.  So a table of categories takes two byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.arrays import Floats, as_floats, slices
+from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.exposure.glm import ExposureError
 
 MOST_COLUMNS = 15_000  # a matrix of so many by so many takes 1.8 gigabytes, and two are held at once
 SUMMED = 8_192  # rows whose entries are added one after the other, in sums of vectors
 CROSSED = 1 << 18  # .. and in sums of matrices
+BLOCK = 1 << 16  # .. that are looked at at once
 PANEL = 512  # rows of a matrix that are copied at once
 FEW_CELLS = 1 << 22  # of a pair of slots: counted in an array of their own, which stays in the cache
 
@@ -42,11 +43,21 @@ class Slot:
             self.first, self.width, places, self.values if isinstance(self.values, float) else self.values[part]
         )
 
+    @property
+    def scale(self) -> float:
+        """The one value of all rows; 1 where they have their own."""
+        return self.values if isinstance(self.values, float) else 1.0
+
     def take(self, right: Floats) -> Floats:
-        """Return the entries' values times what ``right`` holds at their places, along its first side."""
-        found = right[self.first] if self.places is None else right[self.first : self.first + self.width][self.places]
-        values = self.values if isinstance(self.values, float) or right.ndim == 1 else self.values[:, None]
-        return as_floats(values * found)
+        """Return the entries' values times what ``right`` holds at their places."""
+        found = right[self.first : self.first + self.width] * self.scale
+        found = found[0] if self.places is None else np.take(found, self.places)
+        return as_floats(found if isinstance(self.values, float) else found * self.values)
+
+    def count(self, weights: Floats) -> Floats:
+        """Return the sums of weights times values, by place."""
+        own = weights if isinstance(self.values, float) else weights * self.values
+        return as_floats(self.scale * (own.sum() if self.places is None else np.bincount(self.places, own, self.width)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +107,12 @@ class SparseRows:
 
     def __matmul__(self, right: Floats) -> Floats:
         found = np.zeros((len(self), *right.shape[1:]))
-        for slot in self.slots:
-            found += slot.take(right)
+        for part in slices(len(self), BLOCK):  # which stays in the cache
+            if right.ndim > 1:
+                found[part] = self[part].csr() @ right
+                continue
+            for slot in self.slots:
+                found[part] += slot.at(part).take(right)
         return found
 
     @property
@@ -118,7 +133,29 @@ class SparseRows:
     @property
     def squares(self) -> Floats:
         """Squared lengths of the rows."""
-        return sum((np.broadcast_to(np.square(slot.values), len(self)) for slot in self.slots), np.zeros(len(self)))
+        found = np.full(len(self), sum((slot.values**2 for slot in self.slots if isinstance(slot.values, float)), 0.0))
+        for slot in self.slots:
+            if not isinstance(slot.values, float):
+                found += np.square(slot.values)
+        return as_floats(found)
+
+    def columns(self, chosen: Bools) -> SparseRows:
+        """Return some of the columns."""
+        before, slots = np.append(0, np.cumsum(chosen)), []
+        for slot in self.slots:
+            first, last = before[slot.first], before[slot.first + slot.width]
+            inside = chosen[slot.first : slot.first + slot.width]
+            if inside.all():
+                slots.append(Slot(int(first), slot.width, slot.places, slot.values))
+            elif inside.any() and slot.places is not None:
+                moved = np.where(inside, before[slot.first :][: slot.width] - first, 0).astype(slot.places.dtype)
+                values = as_floats(np.where(inside[slot.places], slot.values, 0.0))
+                slots.append(Slot(int(first), int(last - first), moved[slot.places], values))
+        return SparseRows(tuple(slots), (len(self), int(before[-1])))
+
+    def squared(self) -> SparseRows:
+        """Return the table of squares."""
+        return self._with(np.square)
 
     def scaled(self, factor: float | Floats) -> SparseRows:
         """Return the rows divided by a number, or by one each."""
@@ -139,6 +176,18 @@ class SparseRows:
             found[rows, slot.first + (0 if slot.places is None else slot.places.astype(np.int64))] += slot.values
         return found
 
+    def csr(self) -> Any:
+        """Return the table as an array of SciPy."""
+        from scipy.sparse import csr_array
+
+        n, k = len(self), len(self.slots)
+        places, values = np.empty((n, k), dtype=np.int32), np.empty((n, k))
+        for column, slot in enumerate(self.slots):
+            places[:, column] = 0 if slot.places is None else slot.places
+            places[:, column] += slot.first
+            values[:, column] = slot.values
+        return csr_array((values.ravel(), places.ravel(), k * np.arange(n + 1)), shape=self.shape)
+
     def arrays(self) -> tuple[Any, ...]:
         """Return what tells two tables apart."""
         return (self.shape, *(part for slot in self.slots for part in vars(slot).values()))
@@ -146,13 +195,14 @@ class SparseRows:
     def gram(self, weights: Floats) -> Floats:
         """Return ``sum_i w_i x_i x_i^T``."""
         total = np.zeros((self.shape[1],) * 2)
-        for one, other in self._pairs():
-            cells = total[one.first : one.first + one.width, other.first : other.first + other.width]
-            count = _counted if cells.size <= max(FEW_CELLS, 1) else _added
-            once = 0.5 if one is other else 1.0
-            for rows in slices(len(self), CROSSED):
-                some, more = one.at(rows), other.at(rows)
-                count(cells, some, more, once * weights[rows] * some.values * more.values)
+        for number, one in enumerate(self.slots):
+            low, every = slice(one.first, one.first + one.width), np.arange(one.first, one.first + one.width)
+            for part in slices(len(self), CROSSED):
+                some, cells = one.at(part), _Cells(one.at(part))
+                weight = as_floats(weights[part] * some.values)
+                total[every, every] += 0.5 * some.count(weight)
+                for other in self.slots[number + 1 :]:
+                    cells.add(total[low, other.first : other.first + other.width], other.at(part), weight)
         for first in range(0, len(total), PANEL):  # each pair of slots was taken in one order
             here, rest = slice(first, first + PANEL), slice(first, None)
             both = total[here, rest] + total[rest, here].T
@@ -161,22 +211,23 @@ class SparseRows:
 
     def forms(self, *matrices: Floats) -> list[Floats]:
         """Return ``x^T A x`` of every row, for symmetric matrices A."""
-        found = [np.zeros(len(self)) for _ in matrices]
-        for one, other in self._pairs():
-            low, high = slice(one.first, one.first + one.width), slice(other.first, other.first + other.width)
-            cells = [np.ascontiguousarray(matrix[low, high]).ravel() for matrix in matrices]
-            twice = 1.0 if one is other else 2.0
-            for rows in slices(len(self), CROSSED):
-                some, more = one.at(rows), other.at(rows)
-                at, weight = _cell(some, more), twice * some.values * more.values
-                for total, values in zip(found, cells, strict=True):
-                    total[rows] += weight * values[at]
-        return found
-
-    def _pairs(self) -> Iterator[tuple[Slot, Slot]]:
+        found = np.zeros((len(self), len(matrices)))
         for number, one in enumerate(self.slots):
-            for other in self.slots[number:]:
-                yield one, other
+            low, others = slice(one.first, one.first + one.width), self.slots[number:]
+            tables = []
+            for other in others:
+                high = slice(other.first, other.first + other.width)
+                table = np.stack([matrix[low, high].ravel() for matrix in matrices], axis=1)
+                tables.append(table * (one.scale * other.scale * (1.0 if one is other else 2.0)))
+            for part in slices(len(self), BLOCK):
+                some, cells = one.at(part), _Cells(one.at(part))
+                for other, table in zip(others, tables, strict=True):
+                    more = other.at(part)
+                    entries = np.take(table, cells.at(more), axis=0)
+                    for values in (some.values, more.values):
+                        entries = entries if isinstance(values, float) else entries * values[:, np.newaxis]
+                    found[part] += entries
+        return list(found.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +235,15 @@ class _Turned:
     rows: SparseRows
 
     def __matmul__(self, weights: Floats) -> Floats:
-        columns = weights.reshape(len(self.rows), -1)
-        found = np.zeros((self.rows.shape[1], columns.shape[1]))
+        found = np.zeros((self.rows.shape[1], *weights.shape[1:]))
         for part in slices(len(self.rows), SUMMED):
-            for slot in self.rows[part].slots:
-                some = slice(slot.first, slot.first + slot.width)
-                for total, column in zip(found.T, columns[part].T, strict=True):
-                    if slot.places is None:
-                        total[some] += np.sum(column * slot.values)
-                    else:
-                        total[some] += np.bincount(slot.places, column * slot.values, slot.width)
-        return found.reshape(-1, *weights.shape[1:])
+            rows = self.rows[part]
+            if weights.ndim > 1:
+                found += rows.csr().T @ weights[part]
+                continue
+            for slot in rows.slots:
+                found[slot.first : slot.first + slot.width] += slot.count(weights[part])
+        return found
 
 
 def is_sparse(X: Any) -> bool:
@@ -215,21 +264,29 @@ def sparse_rows(X: Any) -> SparseRows:
     return SparseRows.of(X)
 
 
-def _cell(one: Slot, other: Slot) -> Any:
-    """Return where the cells of two entries lie in a matrix of ``one.width`` rows and ``other.width`` columns."""
-    low = 0 if one.places is None else one.places.astype(np.int64) * other.width
-    return low + (0 if other.places is None else other.places)
+class _Cells:
+    """Where the cells of one entry and others lie in matrices of as many rows as the one has places."""
 
+    def __init__(self, one: Slot) -> None:
+        self.places = None if one.places is None else one.places.astype(np.intp)
+        self.low: dict[int, NDArray[np.intp]] = {}  # by the width of the other
 
-def _counted(total: Floats, one: Slot, other: Slot, weights: Floats) -> None:
-    """Add weights to the cells of two entries, block by block of rows."""
-    if one.places is None and other.places is None:
-        total += weights.sum()
-    else:
-        total += np.bincount(_cell(one, other), weights, total.size).reshape(total.shape)
+    def at(self, other: Slot) -> NDArray[Any]:
+        """Return the cells, one for all rows where both entries always fill the same place."""
+        if self.places is None:
+            return np.zeros(1, dtype=np.intp) if other.places is None else other.places
+        if other.width not in self.low:
+            self.low[other.width] = self.places * other.width
+        low = self.low[other.width]
+        return low if other.places is None else low + other.places
 
-
-def _added(total: Floats, one: Slot, other: Slot, weights: Floats) -> None:
-    """Add weights to the cells of two entries one by one: fewer than there are cells."""
-    places: tuple[Any, ...] = tuple(0 if slot.places is None else slot.places for slot in (one, other))
-    np.add.at(total, places, weights)
+    def add(self, block: Floats, other: Slot, weight: Floats) -> None:
+        """Add weights, times the other's values, to the cells of a matrix."""
+        weight = as_floats(weight * other.values)
+        if self.places is None and other.places is None:
+            block += weight.sum()
+        elif block.size <= max(FEW_CELLS, 1):
+            block += np.bincount(self.at(other), weight, block.size).reshape(block.shape)
+        else:  # one by one: fewer than there are cells
+            places: tuple[Any, ...] = (self.places, other.places)
+            np.add.at(block, tuple(0 if some is None else some for some in places), weight)

@@ -37,7 +37,7 @@ from epsworth.exposure.left_out import (
 from epsworth.exposure.models import Design, coordinates
 from epsworth.exposure.sparse import PANEL, SparseRows
 from epsworth.keeping import Keeping
-from epsworth.rounding import up
+from epsworth.rounding import down, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +75,18 @@ class Moves(NotPrivate):
     l2: float
     fit_intercept: bool = False
     l1: float = 0.0
+
+    @property
+    def lower(self) -> Floats:
+        """No row moves the model by less; ``inf`` where there is no model without it."""
+        with np.errstate(invalid="ignore"):
+            least = np.maximum(down(as_floats(self.distances - self.errors)), 0)
+        return as_floats(np.where(np.isinf(self.distances), np.inf, least))
+
+    @property
+    def upper(self) -> Floats:
+        """No row moves the model by more; ``inf`` where nothing is certain."""
+        return up(as_floats(self.distances + self.errors))
 
     def __len__(self) -> int:
         return len(self.distances)
@@ -221,7 +233,7 @@ class _Steps:
         offs = [self._form_offs(part, second[part]) for part in parts]
         upper = up(np.maximum(first, 0) + np.concatenate([off for off, _ in offs]), ulps=4)
         leverages = as_floats(problem.curvatures() * upper)
-        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient()
+        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient
         for part, (a_off, b_off) in zip(parts, offs, strict=True):
             forms = first[part], a_off, second[part], b_off
             distances[part], errors[part] = self._certified(part, forms, bounds, own)

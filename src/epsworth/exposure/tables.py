@@ -1,7 +1,11 @@
-"""From a table of people to rows in the unit ball: numbers standardised, categories one-hot, a constant, one scale."""
+"""From a table of people to rows in the unit ball: numbers standardised, categories one-hot, a constant, one scale.
+
+And what the most exposed rows have in common: values of columns that are more frequent among them than among all.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.exposure.glm import ExposureError
+from epsworth.exposure.inputs import NotPrivate, finite, numbers, share, whole
 from epsworth.exposure.sparse import MOST_COLUMNS, Slot, SparseRows
 from epsworth.frames import coded_texts
 from epsworth.headers import shown_name, shown_names
@@ -26,6 +31,8 @@ MOST_CATEGORIES, FEWEST_EACH = 200, 1_000  # of a column; more only where a text
 MOST_DENSE = 1 << 25  # numbers, with zeros: 256 MiB
 NESTED = (complex, bytes, list, tuple, dict, set, np.ndarray)
 Category = tuple[bool, Any]
+BINS = 10  # ranges of a column of numbers, with as many rows each
+LEAST_SHARE, LEAST_LIFT = 0.1, 1.5  # of the exposed rows, and over the share of all rows: what is worth a word
 SMALLEST = 1e-307  # numbers are divided by the largest one, or by this: its inverse is finite
 
 
@@ -38,11 +45,11 @@ class Encoded:
     X : ndarray or SparseRows of shape ``(n, d)``
         Rows of norm at most 1; sparse where they would take more than 256 MiB with their zeros.
     y : ndarray of shape ``(n,)``
-        Labels -1/+1.
+        Labels -1/+1; of more than two their numbers.
     names : tuple of str
         What the columns of ``X`` are.
-    positive : str
-        The target's value that is +1.
+    labels : tuple of str
+        The target's values, in order.
 
     Examples
     --------
@@ -56,10 +63,15 @@ class Encoded:
     X: Floats | SparseRows
     y: Floats
     names: tuple[str, ...]
-    positive: str
+    labels: tuple[str, ...]
+
+    @property
+    def positive(self) -> str:
+        """The target's value that is +1."""
+        return self.labels[-1]
 
 
-def encode(table: Any, target: str) -> Encoded:
+def encode(table: Any, target: str, *, constant: bool = True, multiclass: bool = False) -> Encoded:
     """Return a table as rows in the unit ball.  The scales are read off the table: fit for analysis, not for a release.
 
     Numbers are centred and divided by their standard deviation (constant columns are dropped), categories become one
@@ -71,6 +83,10 @@ def encode(table: Any, target: str) -> Encoded:
         Any frame that narwhals knows, or a file: of Parquet one column is held at a time.
     target : str
         Column with two different values; the larger one (in alphabetical order for text) is +1.
+    constant : bool
+        Append the constant column; leave it out beside a free intercept (``fit_intercept`` of `fit_base`).
+    multiclass : bool
+        Take more than two values, too.
 
     Raises
     ------
@@ -89,7 +105,7 @@ def encode(table: Any, target: str) -> Encoded:
     columns = columns_of(table)
     if target not in columns:
         raise ExposureError(f"target: the table has no column {target!r}; {shown_names(list(columns))}")
-    labels, positive = _labels(columns.pop(target)(), f"target {target!r}")
+    labels, kinds = _labels(columns.pop(target)(), f"target {target!r}", multiclass)
     slots: list[Slot] = []
     titles: list[str] = []
     for name, column in columns.items():
@@ -102,11 +118,16 @@ def encode(table: Any, target: str) -> Encoded:
                 f"with one column for every category of {shown_name(name, list(columns))} the table has "
                 f"{len(titles):,} and more, at most {MOST_COLUMNS:,} can be told apart; drop it, or group its texts"
             )
-    n, d = len(labels), len(titles) + 1
-    rows = SparseRows((*slots, Slot(d - 1, 1, None, 1.0)), (n, d))
+    if constant:
+        slots.append(Slot(len(titles), 1, None, 1.0))
+        titles.append("(constant)")
+    if not titles:
+        raise ExposureError("the table has no column that changes from row to row; give some beside the target")
+    n, d = len(labels), len(titles)
+    rows = SparseRows(tuple(slots), (n, d))
     longest = float(np.sqrt(rows.squares).max())
     X = rows.dense() / longest if n * d <= MOST_DENSE else rows.scaled(up(longest, ulps=len(slots) + 4))
-    return Encoded(X, labels, (*titles, "(constant)"), positive)
+    return Encoded(X, labels, tuple(titles), kinds)
 
 
 @dataclass(frozen=True)
@@ -160,20 +181,21 @@ def columns_of(table: Any) -> dict[str, Callable[[], Column]]:
     return {name: partial(Column, records, position) for position, name in enumerate(records.names)}
 
 
-def _labels(column: Column, shown: str) -> tuple[Floats, str]:
+def _labels(column: Column, shown: str, multiclass: bool) -> tuple[Floats, tuple[str, ...]]:
     codes, different = column.coded(shown)
     gap = next((code for code, kind in enumerate(different) if kind[1] is None), None)
     if gap is not None:
         raise ExposureError(f"{shown}, row {int(np.argmax(codes == gap))} has no label; fill or drop it first")
     if column.texts is None:
         _refuse(column.values, shown, "has no label")
-    if len(different) != 2:
+    if len(different) < 2 or (len(different) > 2 and not multiclass):
         raise ExposureError(f"{shown} must hold two different labels, got {len(different)}; give a binary target")
     try:
-        positive = max(different)
+        ordered = sorted(different)
     except TypeError:  # of two kinds
-        positive = max(different, key=lambda label: (str(label[1]), type(label[1]).__name__))
-    return np.where(codes == different.index(positive), 1.0, -1.0), str(positive[1])
+        ordered = sorted(different, key=lambda label: (str(label[1]), type(label[1]).__name__))
+    numbers = np.array([ordered.index(kind) for kind in different], dtype=np.float64)[codes]
+    return 2 * numbers - 1 if len(different) == 2 else numbers, tuple(str(kind[1]) for kind in ordered)
 
 
 def _slot(column: Column, name: str, first: int, shown: str) -> tuple[Slot, list[str]] | None:
@@ -230,3 +252,101 @@ def _refuse(column: NDArray[Any], shown: str, why: str) -> None:
             return
         row = absent.index(True)
     raise ExposureError(f"{shown}, row {row} {why}; fill or drop it first")
+
+
+@dataclass(frozen=True)
+class Group(NotPrivate):
+    """A value, or a range of numbers, of a column.
+
+    Attributes
+    ----------
+    column, value : str
+        What the rows have in common.
+    of_exposed, of_all : float
+        Its share of the most exposed rows, and of all rows.
+
+    Examples
+    --------
+    >>> from epsworth.exposure import Group
+    >>> print(Group("job", "smith", 0.8, 0.1))
+    job = smith: 80 % of the most exposed rows, 10 % of all
+    """
+
+    column: str
+    value: str
+    of_exposed: float
+    of_all: float
+
+    def __str__(self) -> str:
+        return f"{self.column} = {self.value}: {100 * self.of_exposed:.3g} % of the most exposed rows, " + (
+            f"{100 * self.of_all:.3g} % of all"
+        )
+
+
+def exposed_groups(
+    table: Any, exposure: ArrayLike, *, without: str | None = None, part: float = 0.05, most: int = 5
+) -> list[Group]:
+    """Return what the most exposed rows of a table have in common, the most telling first; not private.
+
+    Parameters
+    ----------
+    table : data frame or path
+        As in `encode`.
+    exposure : array_like of shape ``(n,)``
+        Of each row, from `Window.exposure`, `Moves.distances` or `Memorisation.estimates`.
+    without : str, optional
+        A column that is left out.
+    part : float
+        Share of the rows that counts as the most exposed.
+    most : int
+        How many groups to return.
+
+    Raises
+    ------
+    ExposureError
+        For exposures of another number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars as pl
+    >>> from epsworth.exposure import exposed_groups
+    >>> table = pl.DataFrame({"job": ["clerk"] * 90 + ["smith"] * 10, "age": list(range(100))})
+    >>> for group in exposed_groups(table, np.r_[np.zeros(90), np.ones(10)]):
+    ...     print(group)
+    age = 90 to 99: 100 % of the most exposed rows, 10 % of all
+    job = smith: 100 % of the most exposed rows, 10 % of all
+    """
+    part, most, largest = share("part", part), whole("most", most, 0), np.finfo(np.float64).max
+    of_row = finite(np.minimum(numbers(exposure, "exposure"), largest), "exposure", (None,))  # inf: no model without it
+    top = np.argsort(-of_row, kind="stable")[: math.ceil(part * len(of_row))]
+    found: list[tuple[float, Group]] = []
+    for name, column in columns_of(table).items():
+        if name == without:
+            continue
+        codes, titles = _binned(column(), name)
+        if len(codes) != len(of_row):
+            raise ExposureError(f"exposure must have one number for each of {len(codes)} rows, got {len(of_row)}")
+        exposed, all_ = (np.bincount(some, minlength=len(titles)) / len(some) for some in (codes[top], codes))
+        for code in np.flatnonzero((exposed >= LEAST_SHARE) & (exposed >= LEAST_LIFT * all_)).tolist():
+            telling = float(exposed[code] * np.log(exposed[code] / all_[code]))
+            found.append((-telling, Group(name, titles[code], float(exposed[code]), float(all_[code]))))
+    return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column))[:most]]
+
+
+def _binned(column: Column, name: str) -> tuple[NDArray[Any], list[str]]:
+    """Return a number for each row, and what the numbers stand for: texts, or ranges with about as many rows each."""
+    if not column.counts:
+        codes, kinds = column.coded(f"column {name!r}")
+        return codes, ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
+    values = as_floats(column.values)
+    known = values[np.isfinite(values)]
+    steps = np.linspace(0, 1, BINS, endpoint=False)
+    ends = np.unique(np.quantile(known, steps, method="higher")) if len(known) else np.zeros(1)
+    codes = np.where(np.isfinite(values), np.clip(np.searchsorted(ends, values, side="right") - 1, 0, None), len(ends))
+    ranges = []
+    for code, low in enumerate(ends.tolist()):
+        inside = known[(known >= low) & (known < (ends[code + 1] if code + 1 < len(ends) else math.inf))]
+        high = float(inside.max()) if len(inside) else low
+        ranges.append(f"{low:g}" if high == low else f"{low:g} to {high:g}")
+    return codes, [*ranges, "(missing)"]
