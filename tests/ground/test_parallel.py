@@ -115,6 +115,7 @@ def test_what_a_function_raises_is_raised_here():
         list(in_order(refused, range(5), n_jobs=2))
 
 
+@pytest.mark.slow
 def test_giving_up_is_silent_and_costs_other_threads_nothing():
     """Loky's thread dies of a batch that was cancelled before its workers are killed; Python says so on stderr."""
     said = []
@@ -219,6 +220,7 @@ def test_waiting_can_be_given_up():
     assert time.monotonic() - began < 25
 
 
+@pytest.mark.slow
 def test_linear_algebra_runs_on_one_thread():
     assert {count for found in in_order(threads, range(3), n_jobs=2) for count in found} == {1}
     with joblib.parallel_config(backend="threading"):
@@ -312,6 +314,7 @@ def test_a_fork_is_limited_where_its_thread_was_and_no_longer(within):
         assert blas_threads() == 1
 
 
+@pytest.mark.slow
 def test_joblib_runs_after_and_beside_what_we_run():
     results = in_order(abs, range(12), n_jobs=2)
     assert next(results) == 0

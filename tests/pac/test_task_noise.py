@@ -104,6 +104,7 @@ def information(outputs, plan):
 
 
 @pytest.mark.parametrize("adverse", [False, True])
+@pytest.mark.cases(1)
 def test_the_promise_holds_whatever_the_task(adverse, monkeypatch):
     """All 70 halves of 8 records; the true mutual information by quadrature.  Adverse: costs without any sense."""
     mi = 0.5

@@ -126,6 +126,7 @@ def test_radii_go_on_from_their_folder(ask, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tailor", "profile"])
+@pytest.mark.cases(1)
 def test_policies_and_profiles_go_on_from_their_folder(name, ask, tmp_path):
     """Without a seed, too: the folder knows where the run began."""
     words = COMMANDS[name]

@@ -306,7 +306,7 @@ def test_the_ceiling_is_not_exceeded_by_any_lower_bound():
             per="feature",
             epsilons=[0.5, 2.0],
             rng=0,
-            tolerance=0.02,
+            tolerance=0.05,
         )
         for m in range(len(pure)):
             for e in range(2):

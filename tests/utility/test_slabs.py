@@ -93,6 +93,7 @@ def quadrature(laws, span, sections):
 
 @some_models
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
     """Independent of how scores are read; three times as many midpoints move it by less than 8e-5."""
     model, sensitive, x = fitted(name, classes), [0, 2], IRIS[70]
