@@ -168,7 +168,7 @@ def _one_thread():
 
 
 @every_case
-@pytest.mark.cases(14)
+@pytest.mark.cases(8)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)

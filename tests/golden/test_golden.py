@@ -13,7 +13,8 @@ COSTLY = {
     "the best noise for other questions", "what an epsilon affords", "proofs of an audit",
     "numbers on pages of other questions", "noise on the command line", "a policy on the command line",
     "curves of a logistic regression with three features", "noises for a number, cheapest first",
-    "the noise for records",
+    "the noise for records", "noises for relative errors of a list of answers", "numbers on a page of curves",
+    "a split on the command line", "curves in parts",
 }  # fmt: skip
 """Left to the full suite; others of their kind are quick."""
 

@@ -40,7 +40,7 @@ def cruel(name):
 
 
 @pytest.mark.parametrize("name", ["outlier", "rare", "heavy", "largest", "product", "mean"])
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_the_certificate_holds_over_repetitions(name):
     """All halves enumerated: neither the moment nor the information is missed by more than a tenth of 600 fits.
 
