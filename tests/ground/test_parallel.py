@@ -99,6 +99,7 @@ def test_what_a_function_holds_is_sent_once_and_its_memory_shared():
     assert all(one[-1] for one in in_order(Shifted(10), range(2), n_jobs=2))  # small arrays are each worker's own
 
 
+@pytest.mark.slow
 def test_functions_without_a_name_are_sent():
     offset = 3
     assert list(in_order(lambda batch: batch + offset, range(5), n_jobs=2)) == [3, 4, 5, 6, 7]

@@ -242,6 +242,7 @@ def test_floors_of_rho_and_mu_are_below_every_row(objective, theta):
     assert ranked.named("optimal").cost <= ranked[0].cost * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_rows_are_ranked_by_what_was_asked_for():
     ranked = noise.cheapest(2, confidence=0.9, delta=1e-5, lattice=1, objective="tpr@0.01")
     assert [c.cost for c in ranked] == sorted(c.cost for c in ranked)

@@ -127,6 +127,7 @@ def test_one_output_in_all_regions_costs_nothing():
     assert (best.noise.epsilon(0.0), best.floor, best.noise.confidence, len(best.noise.outputs)) == (0.0, 0.0, 1.0, 1)
 
 
+@pytest.mark.slow
 def test_several_releases_add_up_without_a_delta_and_are_left_out_with_one():
     question = {"confidence": 0.9, "region": "relative", "offset": 2, "answers": range(8)}
     once = noise.cheapest(0.2, delta=0, **question)

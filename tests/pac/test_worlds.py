@@ -215,6 +215,7 @@ def _times(X, factor):
     return X[0] * 0
 
 
+@pytest.mark.slow
 def test_batches_and_order():
     assert list(in_order(abs, [-3, 1, -2], n_jobs=2)) == [3, 1, 2]
     assert batches_of(0, 3) == []

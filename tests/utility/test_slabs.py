@@ -152,7 +152,7 @@ def test_one_feature_is_exact_to_rounding(name):
 
 
 @some_models
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_brackets_meet_the_sampled_intervals(name):
     """All mechanisms, both quantities; false-alarm rate 1e-6 per model."""
     model, settings = fitted(name), {"sensitive": [3, 1], "domain": RANGES, "per": "feature", "epsilons": [0.5, 4]}
