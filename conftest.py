@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 
 EXTRAS = ("torch",)
+COSTLY = {"epsworth.noise.ranking.cheapest", "epsworth.policy.audit.policy_audit.Audit"}  # examples of the full suite
 _numbers = count()
 
 
@@ -27,10 +28,13 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("EPSWORTH_STATE", str(tmp_path_factory.getbasetemp() / f"state-{next(_numbers)}"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip examples of extras that are not installed; CI runs them where these are."""
+    """Skip examples of extras that are not installed; CI runs them where these are. Costly ones are slow."""
     for item in items:
         if isinstance(item, pytest.DoctestItem):
+            if item.name in COSTLY:
+                item.add_marker(pytest.mark.slow)
             source = "".join(example.source for example in item.dtest.examples)
             needed = [extra for extra in EXTRAS if re.search(rf"^import {extra}$", source, re.M)]
             for extra in needed:

@@ -27,18 +27,20 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
-CASES = 3  # of a test with parameters, in the default suite
+CASES = 2  # of a test with parameters, in the default suite
 
 
 @pytest.hookimpl(tryfirst=True)  # before the slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the default suite three cases of each test, evenly spread from the first to the last; the rest are slow.
+    """Leave the default suite two cases of each test, the first and the last; the rest are slow.
 
-    ``cases(n)`` says how many of one test, or of a whole file; ``cases("all")`` keeps all entries of a table.
+    ``cases(n)`` says how many of one test, or of a whole file, evenly spread; ``cases("all")`` keeps all entries of
+    a table. Cases that are slow by themselves do not count.
     """
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        if not item.get_closest_marker("slow"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():
         marker = cases[0].get_closest_marker("cases")
         most = marker.args[0] if marker else CASES

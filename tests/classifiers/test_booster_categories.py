@@ -358,7 +358,7 @@ def krr(levels, own, epsilon):
 @both
 @pytest.mark.parametrize("kind", ["pandas", "another order", "polars categories", "few levels"])
 @pytest.mark.parametrize("sensitive", [["age"], ["region"], ["code", "age"], ["age", "region"]])
-@pytest.mark.cases(10)
+@pytest.mark.cases(4)
 def test_curves_equal_enumeration(name, kind, sensitive):
     """Randomised response on nine ages and on categories: all that may be released is asked of predict itself."""
     model, epsilons, ages = fitted(name), [0.5, 3.0], np.linspace(18, 90, 9)
@@ -384,6 +384,7 @@ def test_curves_equal_enumeration(name, kind, sensitive):
 
 @both
 @pytest.mark.parametrize("sensitive", [["age"], ["age", "region"]])
+@pytest.mark.cases(1)
 def test_curves_of_continuous_mechanisms_hold_what_predict_answers(name, sensitive):
     """The exact engine, also beside gaps; 20,000 draws. False-alarm rate 1e-6 a comparison, of which there are 36."""
     model, rng, draws = fitted(name), np.random.default_rng(1), 20_000
@@ -431,6 +432,7 @@ def test_copies_for_clients_answer_as_predict(name):
 
 
 @both
+@pytest.mark.cases(1)
 def test_the_command_asks_about_csv_files(cli, tmp_path, monkeypatch, name):
     """Levels as texts, numbers and gaps; the answer is that of Python about the frame itself."""
     monkeypatch.chdir(tmp_path)

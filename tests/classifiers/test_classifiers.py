@@ -505,6 +505,7 @@ def test_bytes_at_random_are_no_table_with_columns_by_tabs(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.cases(1)
 def test_a_nul_anywhere_in_a_table_is_damage(tmp_path, name):
     """It would make a column of numbers one of texts, of which a model says nothing that helps."""
     text = b"age,b\n" + b"1,2\n" * 300_000 + b"1,7\0\n"

@@ -168,7 +168,7 @@ def _one_thread():
 
 
 @every_case
-@pytest.mark.cases("all")
+@pytest.mark.cases(8)
 def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, classes):
     """Brute force: the label at random points, and at both doubles next to every edge."""
     model, rng = fitted(name, classes), np.random.default_rng(0)
@@ -180,7 +180,7 @@ def test_cells_agree_with_predict_at_random_points_and_on_every_edge(name, class
 
 
 @every_case
-@pytest.mark.cases(14)
+@pytest.mark.cases(6)
 def test_what_was_read_answers_as_predict_does_wherever_it_says_that_it_is_clear(name, classes):
     """Nothing is asked here: sums, thresholds, votes and calibrators alone, at thresholds of all features."""
     model, rng = fitted(name, classes), np.random.default_rng(1)
@@ -287,7 +287,7 @@ GAPPY = {
 
 @pytest.mark.parametrize("gaps_in_training", [False, True])
 @pytest.mark.parametrize("name", GAPPY)
-@pytest.mark.cases(14)
+@pytest.mark.cases(4)
 def test_missing_public_values_go_the_way_that_was_learned(name, gaps_in_training):
     rng = np.random.default_rng(2)
     table = IRIS.copy()
@@ -431,6 +431,7 @@ def logistic():
 
 
 @pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.cases(1)
 def test_thresholds_on_linear_scores(name):
     """Against the grid, and the label on both sides of the boundary that was read."""
     model = LINEAR[name]().fit(IRIS, LABELS[2])

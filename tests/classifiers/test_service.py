@@ -285,6 +285,7 @@ def test_what_failed_is_told_and_not_that_patience_ended_after_it():
 
 
 @pytest.mark.parametrize("name", ["silence", "a drip", "a drip of headers", "a flood"])
+@pytest.mark.cases(1)
 def test_strangers_have_little_time_and_room(name):
     trouble, told = HOSTILE[name]
     with serving(above) as server:

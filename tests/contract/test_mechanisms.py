@@ -40,6 +40,7 @@ def test_all_mass_lies_on_the_range(name, epsilon, x):
 
 @every_family
 @given(epsilon=epsilons, x=values, a=edges, b=edges)
+@pytest.mark.cases(8)
 def test_mass_is_a_probability_and_cdf_is_monotone(name, epsilon, x, a, b):
     law = MECHANISMS[name](epsilon).law(x)
     a, b = min(a, b), max(a, b)
@@ -53,6 +54,7 @@ def test_mass_is_a_probability_and_cdf_is_monotone(name, epsilon, x, a, b):
 
 @every_family
 @given(epsilon=epsilons, x=values)
+@pytest.mark.cases(8)
 def test_closed_intervals_that_share_an_edge_overlap_in_its_atom(name, epsilon, x):
     law = MECHANISMS[name](epsilon).law(x)
     together = law.mass(-0.1, 0.4) + law.mass(0.4, 1.1) - law.pmf(0.4)
@@ -87,6 +89,7 @@ def jumps(law, low, high):
 
 @every_family
 @given(epsilon=epsilons, x=values)
+@pytest.mark.cases(8)
 def test_cells_partition_the_mass(name, epsilon, x):
     law = MECHANISMS[name](epsilon).law(np.array([x, 1 - x]))
     cuts = np.array([0.0, 0.0, 0.1, 0.31, 0.5, 0.5, 0.9, 1.0])  # repeated edges: empty cells, and {0} alone
@@ -100,6 +103,7 @@ def test_cells_partition_the_mass(name, epsilon, x):
 
 @every_family
 @given(epsilon=epsilons)
+@pytest.mark.cases(8)
 def test_everything_broadcasts_over_x(name, epsilon):
     mechanism, x = MECHANISMS[name](epsilon), np.array([[0.0, 0.2], [0.5, 1.0]])
     law = mechanism.law(x)
@@ -205,6 +209,7 @@ def test_from_uniform_is_the_quantile(name, epsilon, x):
 
 @every_family
 @given(epsilon=moderate_epsilons, x=values)
+@pytest.mark.cases(8)
 def test_moments_agree_with_the_cdf(name, epsilon, x):
     """E[Y] and E[Y^2] by integrating tails, against the closed forms; on [0, 1] only."""
     mechanism = MECHANISMS[name](epsilon)

@@ -144,13 +144,13 @@ def test_an_answer_that_no_promise_allows_is_refused(monkeypatch, public, raises
 @pytest.mark.cases(2)
 def test_answers_of_proven_mechanisms_are_never_refused(monkeypatch, name):
     monkeypatch.setattr("epsworth.utility.engines.run.is_brought", lambda release: True)
-    X = np.random.default_rng(0).random((60, 2))
+    X = np.random.default_rng(0).random((12, 2))
     labels = lambda rows: np.floor(3 * rows[:, 0])  # noqa: E731
-    assert ew.stability(labels, X, sensitive=0, mechanisms=name, epsilons=[0.1, 1, 6], rng=0).lower.shape == (1, 3, 60)
+    assert ew.stability(labels, X, sensitive=0, mechanisms=name, epsilons=[0.1, 1, 6], rng=0).lower.shape == (1, 3, 12)
     assert ew.stability(labels, X, sensitive=[0, 1], mechanisms=name, epsilons=[0.1, 6], rng=0).lower.shape == (
         1,
         2,
-        60,
+        12,
     )
 
 

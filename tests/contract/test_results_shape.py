@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,7 +52,7 @@ def released():
     yield "Policy", policy
     yield "Audit", audit_policy(policy)
     sampler = np.random.default_rng(0).laplace
-    yield "SamplerAudit", audit_sampler(sampler, [0.0, 1.0], 1.0, draws=2000)
+    yield "SamplerAudit", audit_sampler(sampler, [0.0, 1.0], 1.0, draws=1000)
     with TemporaryDirectory() as folder:
         TABLE.write_csv(Path(folder) / "rows.csv")
         yield "Receipt", ew.perturb_file(policy, Path(folder) / "rows.csv", Path(folder) / "noisy.csv")
@@ -116,12 +117,17 @@ def studied():
         yield "StudyResult", ew.Study(model="<m>.skops", table="t.csv", folder=folder, seed=1, **asked).run()
 
 
+@cache
+def results_of(part):
+    return list(part())
+
+
 PARTS = (utility, released, noises, exposures, pool, learnt, studied)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_results_share_one_shape(part, tmp_path):
-    for name, result in part():
+    for name, result in results_of(part):
         assert isinstance(result, Result), name
         told = str(result)
         assert any(letter.isdigit() for letter in told), name
@@ -144,7 +150,7 @@ def test_results_share_one_shape(part, tmp_path):
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_pictures_are_drawn_on_the_axes_that_are_given(part):
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    for name, result in part():
+    for name, result in results_of(part):
         if hasattr(result, "plot"):
             axes = pyplot.figure().subplots()
             assert result.plot(axes) is axes, name

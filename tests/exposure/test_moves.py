@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,8 +13,9 @@ from sklearn.linear_model import LogisticRegression
 
 from epsworth.exposure import ExposureError, exposed_groups, fit_base, lasso, loo, moves, profile, window
 from epsworth.exposure.glm import Softmax
+from strategies import sparing
 
-SOME = pytest.mark.parametrize("count", [6, pytest.param(90, marks=pytest.mark.slow)])
+SOME = pytest.mark.parametrize("count", [3, pytest.param(90, marks=pytest.mark.slow)])
 
 
 def with_ones(X):
@@ -99,8 +102,7 @@ def worlds_of_classes(count, seed):
         yield X, y.astype(float), 10 ** rng.uniform(-5, -1), ("mean", "sum")[int(rng.integers(2))], k
 
 
-@SOME
-@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("fit_intercept", "count"), sparing([(True, 3), (False, 90), (True, 90)], keep=[0]))
 @pytest.mark.cases("all")
 def test_moves_of_several_classes_lie_within_their_errors(fit_intercept, count):
     known = rows = 0
@@ -150,9 +152,12 @@ def worlds_of_lasso(count, seed):
         yield X, y, l2, 10 ** rng.uniform(-2.5, -1), ("mean", "sum")[int(rng.integers(2))]
 
 
-@SOME
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("affordable", [0, lasso.AFFORDABLE])
+@pytest.mark.parametrize(
+    ("affordable", "fit_intercept", "count"),
+    sparing(
+        [(0, False, 3), (lasso.AFFORDABLE, True, 3), *product((0, lasso.AFFORDABLE), (False, True), (90,))], keep=[0, 1]
+    ),
+)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.cases("all")
 def test_moves_of_lasso_and_elastic_net_lie_within_their_errors(kind, affordable, fit_intercept, count, monkeypatch):
@@ -261,6 +266,7 @@ def test_a_row_without_which_there_is_no_model_is_told():
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.cases(1)
 def test_third_derivatives_of_the_softmax_are_bounded_by_ranges_of_scores(classes):
     """At random points, and the constant is attained in the limit."""
     rng, loss = np.random.default_rng(classes), Softmax(classes)

@@ -12,6 +12,7 @@ from scipy.optimize import brentq, minimize
 
 from epsworth.exposure import ExposureError, fit_base, left_out, loo, neighbours, norm_bound, sensitivity
 from epsworth.exposure.glm import LOSSES
+from strategies import sparing
 
 IDS = [f"n={len(X)}, l2={case['Lambda']:g}" for X, _, case in SMALL]
 
@@ -110,11 +111,11 @@ def test_certificates_hold_where_rounding_is_all_that_is_left(method, monkeypatc
     assert any(broken())  # these worlds need it
 
 
-@pytest.mark.cases(30)
-def test_self_concordant_certificates_hold_and_are_never_larger(monkeypatch):
+@pytest.mark.parametrize("worlds", sparing([6, 30], keep=[0]))
+def test_self_concordant_certificates_hold_and_are_never_larger(worlds, monkeypatch):
     """Judged by retraining in long double, down to l2 = 1e-6: both claims, for every row."""
     smaller = rows = 0
-    for X, y, l2, regulariser in hard_worlds(30, 41):
+    for X, y, l2, regulariser in hard_worlds(worlds, 41):
         f, n = fit_base(X, y, l2), len(X)
         found = loo(X, y, f, l2, regulariser=regulariser)
         with monkeypatch.context() as patch:

@@ -48,7 +48,7 @@ def test_bounds_hold_for_all_rows_together():
         missed += not ((found.lower <= truth) & (truth <= found.upper)).all()
         assert ((found.lower <= found.estimates) & (found.estimates <= found.upper)).all()
     assert missed <= 18
-    many = memorisation(Coin(), X, np.arange(20) % 3 == 0, trainings=4000, rng=0)
+    many = memorisation(Coin(), X, np.arange(20) % 3 == 0, trainings=1000, rng=0)
     np.testing.assert_allclose(many.estimates, truth, atol=0.15)
     assert (many.lower[::2] > 0.3).all()
 
@@ -74,6 +74,7 @@ def test_every_row_is_in_one_half_of_each_pair_and_each_label_in_both():
     assert sizes == {15, 16}
 
 
+@pytest.mark.slow
 def test_workers_and_seeds():
     X, y, _ = noisy(60)
     forest = RandomForestClassifier(5)

@@ -190,6 +190,7 @@ serving._Workers(None, None, None, 2, None).run()
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.cases(1)
 def test_a_stop_ends_workers_that_do_not_serve_yet(stop):
     with subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE) as process:
         try:

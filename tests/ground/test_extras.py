@@ -27,17 +27,19 @@ SOURCES = Path(epsworth.__file__).parent  # where a fault is planted, its copy
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL})); "
 READS = 'epsworth: reading a table needs polars, which is not installed: pip install "epsworth[files]"\n'
 DRAWS = 'epsworth: drawing a plot needs matplotlib, which is not installed: pip install "epsworth[plot]"\n'
-REFUSED = {
+OF_MODELS = {
     "utility model.skops people.csv -s age": READS,
     "split model.skops people.csv -s age --epsilon 4": READS,
     "safe-box model.skops people.jsonl -s age": READS,
+}
+REFUSED = {
     "init people.csv -s age --draft": READS,
     "perturb policy.toml people.csv out.csv": READS,
     "perturb policy.toml people.parquet out.parquet": READS.replace("reading a table", "releasing a Parquet file"),
     "noise --within 5 --plot noise.png": DRAWS,
     "demo": 'epsworth: the demo needs polars, which is not installed: pip install "epsworth[files,plot]"\n',
 }
-ANSWERED = ("--help", "mechanisms", "noise --within 5", "convert --mi 1/16 --prior 0.5")
+ANSWERED = ("--help", "mechanisms", "convert --mi 1/16 --prior 0.5")
 RUN = """
 import contextlib, io, json
 from epsworth.cli import main
@@ -60,8 +62,8 @@ def without_them(code: str, folder: Path, *words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """Return what each command says where neither package is there, and the folder it was run in."""
+def place(tmp_path_factory):
+    """Return a folder with what the commands are about."""
     import numpy as np
     import skops.io
     from sklearn.linear_model import LogisticRegression
@@ -72,13 +74,28 @@ def told(tmp_path_factory):
     (folder / "people.jsonl").write_text('{"age": 0.25}\n')
     (folder / "people.parquet").write_bytes(b"PAR1")
     Policy.of("pm", 1, Domain.of({"age": (0, 1)})).save(folder / "policy.toml")
-    return json.loads(without_them(RUN, folder, json.dumps([*REFUSED, *ANSWERED]))), folder
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(place):
+    """Return what each command says where neither package is there, and the folder it was run in."""
+    return json.loads(without_them(RUN, place, json.dumps([*REFUSED, *ANSWERED]))), place
 
 
 @pytest.mark.parametrize("command", REFUSED)
 @pytest.mark.cases(1)
 def test_a_command_without_its_package_says_one_sentence(told, command):
     assert told[0][command] == [2, "", REFUSED[command]]
+
+
+@pytest.mark.slow
+def test_commands_about_models_say_one_sentence_and_noise_answers(place):
+    found = json.loads(without_them(RUN, place, json.dumps([*OF_MODELS, "noise --within 5"])))
+    for command, sentence in OF_MODELS.items():
+        assert found[command] == [2, "", sentence]
+    status, out, _ = found["noise --within 5"]
+    assert (status, len(out) > 100) == (0, True)
 
 
 @pytest.mark.parametrize("command", ANSWERED)

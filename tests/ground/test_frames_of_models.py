@@ -68,6 +68,7 @@ def mean(model, table, sensitive, **domain):
 
 @pytest.mark.parametrize("kind", HOLD_NUMBERS)
 @pytest.mark.parametrize("name", ["tree", "linear"])
+@pytest.mark.cases(1)
 def test_numbers_are_numbers_whatever_holds_them(name, kind):
     model = MODELS[name].fit(TABLE, TRUTH)
     for sensitive, domain in (("age", {"age": (0, 100)}), ("kind", {"kind": [0, 1, 2]})):
@@ -77,6 +78,7 @@ def test_numbers_are_numbers_whatever_holds_them(name, kind):
 
 
 @pytest.mark.parametrize("kind", ["category", "objects", "dictionary", "pandas dictionary"])
+@pytest.mark.cases(1)
 def test_truths_are_truths_whatever_holds_them(kind):
     truths = (KIND > 0).tolist()
     plain = TABLE.assign(kind=truths)

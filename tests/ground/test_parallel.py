@@ -99,6 +99,7 @@ def test_what_a_function_holds_is_sent_once_and_its_memory_shared():
     assert all(one[-1] for one in in_order(Shifted(10), range(2), n_jobs=2))  # small arrays are each worker's own
 
 
+@pytest.mark.slow
 def test_functions_without_a_name_are_sent():
     offset = 3
     assert list(in_order(lambda batch: batch + offset, range(5), n_jobs=2)) == [3, 4, 5, 6, 7]
@@ -115,6 +116,7 @@ def test_what_a_function_raises_is_raised_here():
         list(in_order(refused, range(5), n_jobs=2))
 
 
+@pytest.mark.slow
 def test_giving_up_is_silent_and_costs_other_threads_nothing():
     """Loky's thread dies of a batch that was cancelled before its workers are killed; Python says so on stderr."""
     said = []
@@ -219,6 +221,7 @@ def test_waiting_can_be_given_up():
     assert time.monotonic() - began < 25
 
 
+@pytest.mark.slow
 def test_linear_algebra_runs_on_one_thread():
     assert {count for found in in_order(threads, range(3), n_jobs=2) for count in found} == {1}
     with joblib.parallel_config(backend="threading"):
@@ -312,6 +315,7 @@ def test_a_fork_is_limited_where_its_thread_was_and_no_longer(within):
         assert blas_threads() == 1
 
 
+@pytest.mark.slow
 def test_joblib_runs_after_and_beside_what_we_run():
     results = in_order(abs, range(12), n_jobs=2)
     assert next(results) == 0

@@ -128,6 +128,7 @@ def test_every_door_refuses_the_same_files(tmp_path, kind, cli, monkeypatch):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.cases(1)
 def test_marks_and_ends_of_lines_do_not_count(tmp_path, mark, end):
     path = written(tmp_path, mark + end.join(["age,job", "30,a", "40,b"]))
     assert read_table(path).rows() == [(30, "a"), (40, "b")]

@@ -156,6 +156,7 @@ def test_smoothing_is_a_reflected_gaussian_and_interpolation_is_linear():
     )
 
 
+@pytest.mark.slow
 def test_the_risk_estimate_is_unbiased_enough_to_choose_well():
     """The chosen width's true risk, on average over 200 draws, is near that of the best width."""
     rng = np.random.default_rng(0)

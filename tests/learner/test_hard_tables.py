@@ -31,6 +31,7 @@ def numbers(d, low, high):
 
 
 @pytest.mark.parametrize(("low", "high", "bar"), [(-3, 3, 0.76), (-30, 30, 0.725), (-3, 57, 0.64)])
+@pytest.mark.cases(1)
 def test_ranges_ten_times_too_wide_cost_little_where_lines_begin(low, high, bar):
     """Means of twelve runs; their standard errors are .006, .009 and .019.  Formerly .757, .659 and .620."""
     data, fresh = bells(20_000, 6, 2, 1), bells(10_000, 6, 2, 2)
@@ -40,6 +41,7 @@ def test_ranges_ten_times_too_wide_cost_little_where_lines_begin(low, high, bar)
 
 
 @pytest.mark.parametrize(("users", "rounds", "bar"), [(30_000, "linear", 0.97), (300_000, "weighted", 0.95)])
+@pytest.mark.cases(1)
 def test_labels_that_no_column_explains_are_the_commonest_one(users, rounds, bar):
     """Skewed columns, three quarters of one label: formerly it was predicted for .60 and .96 of the rows."""
     rng = np.random.default_rng(0)
@@ -51,6 +53,7 @@ def test_labels_that_no_column_explains_are_the_commonest_one(users, rounds, bar
     assert accuracy(config, (X, y), fresh, range(8)) >= bar
 
 
+@pytest.mark.slow
 def test_ten_labels_and_ten_thousand_reports():
     """Sixteen columns; formerly .22, while one label in ten is as common; one report of a hot bit has .18."""
     data, fresh = bells(10_000, 16, 10, 1, 3.0), bells(5000, 16, 10, 2, 3.0)

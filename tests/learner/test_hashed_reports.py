@@ -55,6 +55,7 @@ def senders(config, path):
 
 
 @pytest.mark.parametrize("words", ["--cells 2", "--users 100000"])
+@pytest.mark.cases(1)
 def test_cells_with_rows_by_hash_are_learnt_from_the_shell(cli, words):
     code, out, _ = cli(f"{CONFIG} {words} --json -")
     made, config = json.loads(out), LatticeConfig.load("c.json")

@@ -112,6 +112,7 @@ SEVERAL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_releases_take_little_memory():
     laplace = noise_named("laplace", question(2, 0.9, 1.0, 1e-6))
     tracemalloc.start()
@@ -144,7 +145,7 @@ def test_a_gaussian_keeps_an_epsilon_however_small_delta_is(delta, releases):
 
 
 @pytest.mark.parametrize("releases", [1, 100_000])
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_noise_that_is_left_out_for_a_tiny_delta_was_not_tried(releases):
     ranked = noise.cheapest(5, confidence=0.95, delta=1e-300, releases=releases)
     assert math.isfinite(ranked.named("gaussian").epsilon)

@@ -38,10 +38,10 @@ def test_nothing_in_the_list_is_cheaper_than_the_best(theta, beta, delta, lattic
         assert Fraction(choice.noise.outside) <= Fraction(repr(beta)), choice.name
 
 
-@pytest.mark.cases(60)
-def test_the_best_noise_is_at_its_floor_whatever_is_asked():
+@pytest.mark.parametrize("questions", sparing([6, 60], keep=[0]))
+def test_the_best_noise_is_at_its_floor_whatever_is_asked(questions):
     rng = np.random.default_rng(3)
-    for _ in range(60):
+    for _ in range(questions):
         theta, beta = float(f"{10 ** rng.uniform(-1.3, 1.7):.3g}"), float(10 ** rng.uniform(-9, -0.3))
         delta = 0.0 if rng.random() < 0.25 else float(10 ** rng.uniform(-12, -3))
         lattice = None if rng.random() < 0.5 else float(rng.choice([0.1, 0.25, 0.5, 1.0]))
@@ -100,6 +100,7 @@ def test_a_program_with_a_variable_for_every_point_agrees(inside, shift, beta, d
 
 @pytest.mark.parametrize(("theta", "lattice"), [(0.5, 1.0), (2.5, 1.0), (0.75, 0.5), (0.6, 0.4), (2.84, 1.0)])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.cases(1)
 def test_floors_on_a_lattice_allow_continuous_noise_no_more_than_it_has(theta, lattice, delta):
     """Noise with a density is held to theta, not to the points within it."""
     sensitivity = 2 * lattice
@@ -156,6 +157,7 @@ def random_law(cells: Cells, count: int, rng: np.random.Generator) -> tuple[np.n
 
 
 @pytest.mark.parametrize("within", [Fraction(3, 10), Fraction(1, 2), Fraction(7, 4), Fraction(2), Fraction(5, 2)])
+@pytest.mark.cases(1)
 def test_weak_duality_bounds_random_laws(within):
     """No law of the kind has less outside, at its own epsilon and delta, than the dual allows."""
     rng, cells = np.random.default_rng(2), Cells.of(within)
@@ -170,13 +172,14 @@ def test_weak_duality_bounds_random_laws(within):
             assert _solve(cells, epsilon, outside, delta * (1 + 1e-12), falling=falling).proved <= 1 + 1e-12
 
 
-def test_a_bound_holds_whatever_the_solver_hands_over(monkeypatch):
+@pytest.mark.parametrize("times", sparing([20, 200], keep=[0]))
+def test_a_bound_holds_whatever_the_solver_hands_over(times, monkeypatch):
     """Multipliers are taken apart: bounds get worse, or are zero, and never exceed the optimum."""
     rng, original = np.random.default_rng(4), program._proved
     cells, epsilon, failing, delta = Cells.of(Fraction(17, 10)), 0.9, 0.05, 1e-3
     best = _solve(cells, epsilon, failing, delta)
     assert best.outside * (1 - 1e-8) <= best.proved <= best.outside * (1 + 1e-8)
-    for _ in range(200):
+    for _ in range(times):
         factor, size = 10 ** rng.uniform(-3, 3), rng.uniform(0, 2)
 
         def spoilt(period, weight, cost, slack, order, held, total, factor=factor, size=size):
@@ -187,10 +190,11 @@ def test_a_bound_holds_whatever_the_solver_hands_over(monkeypatch):
         assert _solve(cells, epsilon, failing, delta).proved <= best.outside * (1 + 1e-9)
 
 
-def test_repaired_multipliers_are_those_of_exact_arithmetic():
+@pytest.mark.parametrize("programs", sparing([6, 50], keep=[0]))
+def test_repaired_multipliers_are_those_of_exact_arithmetic(programs):
     """Fractions repeat the repair at the multipliers that were kept: the bound is no larger than theirs."""
     rng = np.random.default_rng(8)
-    for _ in range(50):
+    for _ in range(programs):
         period, rows = int(rng.integers(1, 3)), int(rng.integers(2, 7))
         n = rows + period
         weight, slack = 10.0 ** rng.uniform(-3, 0, n), 10.0 ** rng.uniform(-3, 1, rows)

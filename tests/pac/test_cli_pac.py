@@ -108,6 +108,7 @@ def test_a_release_is_told_on_a_screen(cli, words):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.cases(1)
 def test_every_algorithm_by_name(cli, name):
     target = {"linear_regression": "petal_width", "ridge": "petal_width"}.get(name, "species")
     extra = ("--set", "n_clusters=3") if name == "kmeans" else ()

@@ -279,6 +279,7 @@ def test_models_that_hide_labels_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("hold", [list, pl.Series, pa.array, lambda values: np.array(values, dtype=object)])
+@pytest.mark.cases(1)
 def test_labels_are_labels_whatever_holds_them(hold):
     truths = (X[:, 0] > 0).tolist()
     plain = PACPrivatizer(LogisticRegression(), MI(0.1), worlds=16, worlds_seed=1).fit(X, truths)

@@ -192,6 +192,7 @@ def quadrature(whitened, answers, points=200_001):
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.2, 0.5, 1.0])
+@pytest.mark.cases(1)
 def test_screens_are_never_below_quadrature(scale):
     rng = np.random.default_rng(3)
     for _ in range(5):

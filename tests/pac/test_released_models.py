@@ -184,6 +184,7 @@ SVM = ("privatize", "linear_svm", "iris.csv", "--target", "species", "--mi", "4"
 
 @pytest.mark.parametrize("model", ["model.skops", "model.npz"])
 @pytest.mark.parametrize("scaled", [(), ("--domain", "ranges.toml")], ids=["natural", "scaled"])
+@pytest.mark.cases(2)
 def test_the_command_writes_a_model_that_predicts_and_is_analysed(cli, place, model, scaled):
     code, out, err = cli(*SVM, *scaled, "--output", model)
     assert (code, err) == (0, "")

@@ -104,6 +104,7 @@ def information(outputs, plan):
 
 
 @pytest.mark.parametrize("adverse", [False, True])
+@pytest.mark.cases(1)
 def test_the_promise_holds_whatever_the_task(adverse, monkeypatch):
     """All 70 halves of 8 records; the true mutual information by quadrature.  Adverse: costs without any sense."""
     mi = 0.5
@@ -136,6 +137,7 @@ def test_a_certificates_weights_come_from_the_pilot_alone():
     assert np.allclose(second.noise / first.noise, second.trace / first.trace)
 
 
+@pytest.mark.slow
 def test_a_certified_fit_is_tuned():
     made = PACPrivatizer("mean", MI(0.5), worlds=400, mode="certified", basis="diag", worlds_seed=0, scorer=bump)
     plain, tuned = (made.set_params(noise=noise).fit(pool()[0]).plan_ for noise in ("optimal", "task"))

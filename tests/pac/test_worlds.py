@@ -215,6 +215,7 @@ def _times(X, factor):
     return X[0] * 0
 
 
+@pytest.mark.slow
 def test_batches_and_order():
     assert list(in_order(abs, [-3, 1, -2], n_jobs=2)) == [3, 1, 2]
     assert batches_of(0, 3) == []
@@ -245,6 +246,7 @@ def test_stopping_rules():
     ("sizes", "keep", "chance"),
     [([6], [3], 0.5), ([6], [1], 0.5), ([6], [5], 0.5), ([6], [2], 0.3), ([6], [3], 1e-7), ([4, 1, 3], [2, 1, 1], 0.5)],
 )
+@pytest.mark.cases(1)
 def test_subsets_of_fixed_size_are_uniform_whatever_the_coins(sizes, keep, chance):
     """Counts of all subsets of these sizes over 4000 draws (chi-square, 6 deviations; seeded)."""
     sizes, keep = np.array(sizes), np.array(keep)

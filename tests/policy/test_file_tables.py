@@ -177,7 +177,8 @@ def test_numbers_are_those_of_the_grammar(text):
     assert (None if found is None else found.tolist()) == (None if expected is None else [expected])
 
 
-@pytest.mark.parametrize("kind", ["csv", pytest.param("jsonl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.slow
 def test_processes_side_by_side_write_what_one_does(kind, release, monkeypatch):
     monkeypatch.setattr(lines, "PART", 2000)
     if kind == "csv":

@@ -25,9 +25,9 @@ def command(code, *words, **streams):
 
 
 @pytest.mark.parametrize("kind", [*WRITERS, "folder"])
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
-    n = 40_000
+    n = 12_000
     table = pl.DataFrame({"note": np.random.default_rng(0).random(n), "age": np.arange(n) % 100 + 0.0})
     ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["note"]).save(tmp_path / "p.toml")
     if kind == "folder":
@@ -52,6 +52,7 @@ def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
     assert len(Ledger(tmp_path / "ledger").runs()) == 1
 
 
+@pytest.mark.slow
 def test_standard_output_that_is_full_is_one_sentence(tmp_path):
     pl.DataFrame({"age": [1.0, 2.0]}).write_csv(tmp_path / "in.csv")
     ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["note"]).save(tmp_path / "p.toml")

@@ -169,7 +169,7 @@ OBLIGATIONS = {
 
 
 @every_kernel
-@pytest.mark.cases(14)
+@pytest.mark.cases(4)
 def test_rows_of_sixteen_bits_are_spot_checked(name):
     """Whole rows of the largest grid, the extreme pair among them; the theorems cover the rest."""
     built, bound = mechanisms.kernel(name, "2"), exp_below(Fraction(2))
@@ -302,7 +302,7 @@ def test_noise_beyond_what_was_asked_for_is_stated_as_what_it_keeps(calibration)
 
 @every_epsilon
 @pytest.mark.parametrize("bits", [4, 8, 16])
-@pytest.mark.cases(14)
+@pytest.mark.cases(4)
 def test_the_pure_gaussian_keeps_a_pure_promise(epsilon, bits):
     built = mechanisms.kernel("gaussian_clipped", epsilon, bits, calibration="pure")
     assert built.ratio() <= decimal_exp(built.epsilon)

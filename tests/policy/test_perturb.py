@@ -314,8 +314,8 @@ def test_doors_take_a_policy_or_its_path(tmp_path):
         assert ew.perturb_file(told, tmp_path / "table.csv", made, ledger=out / "a").policy == policy.fingerprint
         many = ew.perturb_files(told, tmp_path / "parts", out / "out", ledger=out / "b")
         assert many.policy == policy.fingerprint
-        assert audit_policy(told).policy == policy.fingerprint
         assert client_files(told, 2)["policy.json"] == policy.for_clients()
+    assert audit_policy(str(path)).policy == policy.fingerprint
 
 
 NESTED = {

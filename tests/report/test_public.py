@@ -37,6 +37,7 @@ def test_ranges_are_public_where_they_are_declared(declared):
 
 
 @pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.cases(1)
 def test_a_tailored_policys_records_are_public_where_they_are_declared(declared):
     X = np.random.default_rng(0).random((200, 2))
     asked = {"sensitive": [0, 1], "epsilon": 2, "rng": 0, "public": declared}

@@ -67,7 +67,7 @@ def cli(cli, place, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("command", ["utility", "recommend", "split"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(5)
 def test_gaps_without_a_declaration_are_refused_by_their_place(cli, place, command, table, where):
     told = "--epsilon", "4"
     found = cli(command, "model.skops", table, "-s", "age,bmi", "--domain", "ranges.toml", *told, code=2)

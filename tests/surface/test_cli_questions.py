@@ -279,6 +279,7 @@ def test_run_shows_what_was_kept_and_asks_nothing(cli, tmp_path):
 
 
 @pytest.mark.parametrize("spelt", ["lower", "upper", "title"])
+@pytest.mark.cases(1)
 def test_truths_are_read_however_they_are_spelt(cli, tmp_path, spelt):
     """Pandas writes True, JSON true, spreadsheets TRUE: the model was fitted on truths."""
     rng = np.random.default_rng(0)

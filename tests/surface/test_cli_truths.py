@@ -46,7 +46,7 @@ def run(cli, place, monkeypatch):
 
 
 @pytest.mark.parametrize("table", [*SPELT, "typed.parquet"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(1)
 def test_every_spelling_is_predicted_and_searched_alike(run, place, table, tmp_path):
     labels = tmp_path / "labels.csv"
     run("predict", "model.skops", table, str(labels))
@@ -58,7 +58,7 @@ def test_every_spelling_is_predicted_and_searched_alike(run, place, table, tmp_p
 
 
 @pytest.mark.parametrize("policy", ["policy.toml", "owner.toml"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(1)
 def test_a_policy_is_analysed_alike_whatever_the_spelling(run, policy):
     found = [
         json.loads(run("utility", "model.skops", table, "--policy", policy, "--tolerance", "0.05", "--json", "-"))
@@ -68,7 +68,7 @@ def test_a_policy_is_analysed_alike_whatever_the_spelling(run, policy):
 
 
 @pytest.mark.parametrize("table", [*SPELT, "typed.parquet"])
-@pytest.mark.cases("all")
+@pytest.mark.cases(1)
 def test_a_draft_declares_truths_that_the_next_command_takes(run, table, tmp_path):
     drafted = str(tmp_path / "drafted.toml")
     run("init", table, "-s", "income,owner", "--draft", "--output", drafted)

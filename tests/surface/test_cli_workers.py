@@ -126,6 +126,7 @@ def test_radii_go_on_from_their_folder(ask, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tailor", "profile"])
+@pytest.mark.cases(1)
 def test_policies_and_profiles_go_on_from_their_folder(name, ask, tmp_path):
     """Without a seed, too: the folder knows where the run began."""
     words = COMMANDS[name]
@@ -150,6 +151,7 @@ def test_policies_and_profiles_go_on_from_their_folder(name, ask, tmp_path):
     assert "it is a file; give a folder" in ask(*words, "--resume", "file", code=2)
 
 
+@pytest.mark.slow
 def test_a_large_table_goes_on_without_a_seed(ask, monkeypatch):
     """Of a table that is too large only some rows are asked about accuracy: the same ones when the run goes on."""
     monkeypatch.setattr("epsworth.cli.profile.UTILITY_ROWS", 20)

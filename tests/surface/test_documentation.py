@@ -17,11 +17,18 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 WITH_PYTHON = [path for path, text in TEXTS.items() if re.search(r"^```python(?! title)", text, re.M)]
+COSTLY = {
+    ROOT / "docs" / name for name in ("noise.md", "pac.md", "audit.md", "theory/noise.md")
+}  # to run; their examples stand in docstrings, too
 COMMANDS = typer.main.get_command(app)
 
 
 @pytest.mark.cases("all")
-@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow) if path in COSTLY else path for path in WITH_PYTHON],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_python_blocks_in_documents_run(path, tmp_path, monkeypatch):
     """The blocks of one document run in order, in one namespace; some need packages that may be missing."""
     monkeypatch.chdir(tmp_path)

@@ -67,6 +67,7 @@ def test_help_shows_groups_and_panels(cli):
 
 
 @pytest.mark.parametrize(("words", "found"), [("epsworth priv", "privatize"), ("epsworth perturb --dr", "--dry-run")])
+@pytest.mark.cases(1)
 def test_the_shell_completes(words, found):
     asked = os.environ | {
         "_EPSWORTH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")),

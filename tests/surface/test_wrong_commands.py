@@ -91,7 +91,7 @@ PARSED = [
 
 
 @pytest.mark.parametrize(("line", "says"), PARSED)
-@pytest.mark.cases("all")
+@pytest.mark.cases(11)
 def test_a_command_line_that_the_parser_refuses(refused, line, says):
     assert says in refused(*_words(line))
 
@@ -139,7 +139,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("line", "says"), COMMANDS)
-@pytest.mark.cases("all")
+@pytest.mark.cases(17)
 def test_a_command_line_that_cannot_be_answered(refused, line, says):
     assert says in refused(*_words(line))
 

@@ -121,7 +121,7 @@ def greedy(run):
 
 def test_all_bounds_hold_together_whenever_a_run_is_stopped():
     """Of records and of the average, with confidence .8, under the worst rule for stopping (false alarm: 1e-6)."""
-    runs = 150
+    runs = 60
     assert sum(map(greedy, range(runs))) <= binom.isf(1e-6, runs, 0.2)
 
 

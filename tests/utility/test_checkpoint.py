@@ -360,6 +360,7 @@ def test_the_folder_of_a_model_that_is_almost_the_same_is_refused(tmp_path, pair
     np.testing.assert_array_equal(again.lower, first.lower)
 
 
+@pytest.mark.slow
 def test_a_model_is_known_again_in_another_process(tmp_path):
     """Sets and texts come in an order of the process; which parts are one object does not matter."""
     code = (

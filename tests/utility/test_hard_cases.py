@@ -181,6 +181,7 @@ def test_draws_and_masses_of_a_rounded_law_meet_at_the_same_doubles():
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "modified_huber"])
+@pytest.mark.cases(1)
 def test_probabilities_of_another_loss_are_not_taken_for_logistic(loss):
     """Of unscaled features all scores are large, where both are 0 or 1: between them the label changes elsewhere."""
     rng = np.random.default_rng(0)

@@ -99,6 +99,7 @@ def test_a_folder_changes_no_bit_and_nothing_is_done_twice(make, wholes, tmp_pat
 
 
 @pytest.mark.parametrize("make", CASES)
+@pytest.mark.slow
 def test_files_that_are_lost_are_found_again_whatever_the_seed(make, wholes, tmp_path):
     folder = tmp_path / "run"
     make(checkpoint=folder)
@@ -189,6 +190,7 @@ def test_a_model_of_other_trees_that_answers_alike_is_another_question(tmp_path,
 
 
 @pytest.mark.parametrize("make", CASES)
+@pytest.mark.cases(1)
 def test_damaged_pieces_are_refused(make, tmp_path):
     folder = tmp_path / "run"
     make(checkpoint=folder)

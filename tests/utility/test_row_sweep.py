@@ -165,7 +165,7 @@ def test_compiled_loops_list_the_same_changes(name, classes, sensitive, numba):
             np.testing.assert_array_equal(a, b)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     rows=st.integers(1, 5), columns=st.integers(1, 6), leaves=st.integers(1, 40), near=st.integers(-1, 3),
     scores=st.integers(1, 3), seed=st.integers(0, 2**32 - 1),

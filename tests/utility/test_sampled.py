@@ -241,6 +241,7 @@ def test_a_target_stops_early_and_stays_sound():
     assert decided.mean() > 0.9
 
 
+@pytest.mark.slow
 def test_elimination_asks_far_less_than_bounding_every_record():
     many = np.linspace(0.01, 0.99, 200)[:, np.newaxis]
     settings = {"sensitive": 0, "mechanisms": ["pm"], "epsilons": [2, 4], "rng": 0, "tolerance": 0.02}
@@ -306,7 +307,7 @@ def test_the_ceiling_is_not_exceeded_by_any_lower_bound():
             per="feature",
             epsilons=[0.5, 2.0],
             rng=0,
-            tolerance=0.02,
+            tolerance=0.05,
         )
         for m in range(len(pure)):
             for e in range(2):
@@ -334,6 +335,7 @@ def test_the_worst_accuracy_is_raced_for_too():
             assert (bounds.upper - bounds.lower).max() <= 0.06 + 1e-12
 
 
+@pytest.mark.slow
 def test_pooled_draws_do_not_depend_on_the_batch_size():
     expected = sampled.whole_dataset(small_question(), settings())
     found = sampled.whole_dataset(small_question(), settings(batch=100))

@@ -93,6 +93,7 @@ def quadrature(laws, span, sections):
 
 @some_models
 @pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.cases(1)
 def test_brackets_hold_what_quadrature_over_predict_gives(name, classes):
     """Independent of how scores are read; three times as many midpoints move it by less than 8e-5."""
     model, sensitive, x = fitted(name, classes), [0, 2], IRIS[70]
@@ -151,7 +152,7 @@ def test_one_feature_is_exact_to_rounding(name):
 
 
 @some_models
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_brackets_meet_the_sampled_intervals(name):
     """All mechanisms, both quantities; false-alarm rate 1e-6 per model."""
     model, settings = fitted(name), {"sensitive": [3, 1], "domain": RANGES, "per": "feature", "epsilons": [0.5, 4]}

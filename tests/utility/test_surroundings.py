@@ -163,6 +163,7 @@ def test_no_split_of_mechanisms_with_options_is_said():
     assert "no split was looked for: krr:k=9 has options of its own" in around.notes
 
 
+@pytest.mark.slow
 def test_what_costs_is_left_out_and_said():
     frame = people()
     model, truth = fitted(frame)

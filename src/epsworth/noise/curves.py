@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import brentq, linprog
 from scipy.sparse import coo_array, csr_array
-from scipy.special import betainc, expit, logit, ndtr
+from scipy.special import betainc, expit, logit, ndtr, xlog1py, xlogy
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
@@ -42,6 +42,7 @@ FADING = 1e-4  # of what may fail: a delta beyond which no epsilon matters
 SURE = 1e-7  # relative error of a binomial's tail, generously
 EVENTS = 400  # probabilities of an event on a grid, on either side of 1/2
 RAREST = 1e-12  # of events, and of deltas
+TINIEST = 1e-280  # of a binomial's tail: below, it is bounded (Chernoff)
 
 
 class Curve(Protocol):
@@ -116,8 +117,13 @@ class Counted:
             for count, ours, theirs in ((often, p, q), (seldom, 1 - q, 1 - p)):
                 count = np.clip(count, 1, self.releases)
                 first, second = (betainc(count, self.releases - count + 1, each) for each in (ours, theirs))
-                lost = np.log(first * (1 - SURE) - self.delta) - np.log(second * (1 + SURE))
-                found |= lost > self.epsilon  # no number where nothing is lost
+                share = count / self.releases
+                chernoff = self.releases * (
+                    xlogy(share, share / theirs) + xlog1py(1 - share, (theirs - share) / (1 - theirs))
+                )
+                tail = np.where(second > TINIEST, np.log(second * (1 + SURE)), -chernoff * (1 - SURE))
+                lost = np.log(first * (1 - SURE) - self.delta) - tail
+                found |= (first > TINIEST) & (lost > self.epsilon)  # no number where nothing is lost
         return found
 
     def __call__(self, epsilon: Floats) -> Floats:
@@ -250,6 +256,8 @@ def tightest(
             break
         newton = at * math.exp(min(step, 1.0))
         at = newton if low < newton < high else math.sqrt(low * high)
+    if at >= ends[1] and excess > 1:  # what a law keeps cannot be too tight: a solver failed
+        return Best(at, 0.0, with_tail(cells, density, tried.top, failing))
     for gap in GAPS:
         if program.proved(curve(at * (1 - gap))(epsilon)) > failing:
             return Best(at, float(at * (1 - gap)), with_tail(cells, density, tried.top, failing))

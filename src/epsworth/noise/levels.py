@@ -175,8 +175,8 @@ def divergence_floor(cells: Cells, half: HalfLine, order: float, failing: float)
         after = order * np.exp((order - 1) * decay) - (order - 1) * np.exp(-order * decay)
         before = order * np.exp((1 - order) * decay) - (order - 1) * np.exp(order * decay)
         slope[-period:] += width[-period:] * after
-        far = float(((after + before) / 2).min())
-    sums, masses = np.cumsum(slope), np.cumsum(both)
+        far, sums = float(((after + before) / 2).min()), np.cumsum(slope)
+    masses = np.cumsum(both)
     outside = np.cumsum(np.where(np.arange(n) < cells.inside, 0.0, both))
 
     size = max(abs(far), float(np.abs(sums / masses).max()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -52,7 +52,7 @@ class Optimum(Result):
         Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
         meets the constraint, costs at least this.  All noises that `cheapest` compares are of that kind.  0 where
         nothing was proved, as for true positive rates.  For epsilons of several releases with a delta, and their
-        advantage, it is for one law drawn from independently, and loose.
+        advantage, it is for one law that is drawn from independently, and may be loose.
     floor_any : float
         For the epsilon of one release, the same for any additive noise; often equal, but zero where theta is far below
         the sensitivity, since only answers exactly one sensitivity apart are compared.
@@ -169,11 +169,19 @@ class _Search:
     def cost(self, noise: NoiseMechanism, points: int = POINTS) -> float:
         return self.objective.cost(noise, self.delta, self.releases, points)
 
+    @property
+    def _spent(self) -> float:
+        """What a law may use of delta."""
+        return self.delta * (1 - SPARE) if self.delta >= RESOLVED else 0.0
+
+    def _least_epsilon(self) -> float:
+        """Return the least epsilon of one release."""
+        return least_epsilon(self.cells, self.failing, self._spent, self.start)
+
     def of_one(self) -> Optimum:
         """Return the best noise of one release; without a delta, of many: pure epsilons add up."""
-        spent = self.delta * (1 - SPARE) if self.delta >= RESOLVED else 0.0
-        epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
-        noise = self.built(half_line(self.cells, max(epsilon, LEAST), self.failing, spent))
+        epsilon = self._least_epsilon()
+        noise = self.built(half_line(self.cells, max(epsilon, LEAST), self.failing, self._spent))
         floors = (floor(self.cells, epsilon, self.failing, self.delta, falling=falling) for falling in (True, False))
         return self._found(noise, *(self.releases * found for found in floors))
 
@@ -206,9 +214,11 @@ class _Search:
             return 0.0, None
         try:
             found = tightest(self.cells, self.failing, near, curves[name], cost)
-        except ProgramError:  # several releases cost no less than one
-            return (replace(self, releases=1).of_one().floor if name == "epsilon" else 0.0), None
-        return min(found.floor, cost), found.law if name == "gdp" else None
+        except ProgramError:
+            return 0.0, None
+        if name == "gdp":  # several releases may keep less than root k times the mu of one
+            return (min(found.floor, cost) if self.releases == 1 else 0.0), found.law
+        return min(found.floor, cost), None
 
     def _programs(self) -> Iterator[HalfLine]:
         """Yield what else may be best: laws of linear programs, delta's share spent or not, and uniform ones."""
@@ -249,10 +259,13 @@ class _Search:
     def _floor(self, orders: Levels) -> float:
         """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
 
-        The advantage in one release is the mass within half a sensitivity, and densities fall.
+        The advantage in one release is the mass within half a sensitivity, and densities fall; several releases' epsilon,
+        or advantage, is no less than one's.
         """
-        if self.objective.name == "advantage" and self.releases == 1:
+        if self.objective.name == "advantage":
             return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))
+        if self.objective.name == "epsilon":
+            return floor(self.cells, self._least_epsilon(), self.failing, self.delta, falling=True)
         if self.objective.name not in ("zcdp", "gdp"):
             return 0.0
         rho = self.releases * max(orders.floor(order) / order for order in ORDERS.tolist())

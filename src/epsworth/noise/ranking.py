@@ -160,6 +160,7 @@ class Ranking(Result, Sequence[Choice]):
     def advice(self) -> str:
         """Say in a sentence which to take and why."""
         of = "noise whose density falls outwards" if isinstance(self.asked.region, Absolute) else "mechanism"
+        of += ", drawn anew each time," if self.asked.releases > 1 else ""
         return advice(self.choices, self.floor, self.left_out, self.asked.objective, of)
 
     def __str__(self) -> str:
