@@ -258,5 +258,5 @@ def test_stand_in_data_can_take_the_place_of_private_rows():
     assert set(y) == {-1.0, 1.0}
     X, y = stand_in(400, 3, rng=np.random.default_rng(0))
     assert loo(X, y, fit_base(X, y, 0.1), 0.1).distances.max() > 0
-    with pytest.raises(ExposureError, match="n must be at least 2"):
+    with pytest.raises(ExposureError, match="n must be a whole number of at least 2"):
         stand_in(1, 3, rng=np.random.default_rng(0))

@@ -211,6 +211,24 @@ def test_a_batch_counts_once_whatever_it_is_called_and_however_sums_are_joined(t
     assert aggregate_files(CONFIG, [batch, other], shuffled=True).tally.users == 60
     with pytest.raises(ValueError, match=r"copy\.ldp: a shuffled batch is in these sums already"):
         aggregate_files(CONFIG, [batch, copy], shuffled=True)
+    packed, size = batch.read_bytes(), CONFIG.report_size
+    reports = (packed[at : at + size] for at in range(0, len(packed), size))
+    spaced = tmp_path / "spaced.jsonl"
+    spaced.write_text("".join(json.dumps({"report": base64.b64encode(one).decode()}) + "\n\n" for one in reports))
+    with pytest.raises(ValueError, match=r"spaced\.jsonl: a shuffled batch is in these sums already"):
+        aggregate_files(CONFIG, [batch, spaced], shuffled=True)
+    for name in ("empty.jsonl", "blank.jsonl"):
+        (tmp_path / name).write_text("\n")
+    assert aggregate_files(CONFIG, [tmp_path / "empty.jsonl", tmp_path / "blank.jsonl"], shuffled=True).users == 0
+
+
+def test_a_state_whose_batches_were_changed_is_refused(tmp_path):
+    collected(tmp_path, lines_of(CONFIG, IDS))
+    sums = aggregate_files(CONFIG, [tmp_path / "batch.ldp"], shuffled=True)
+    (batch,) = sums.batches
+    for old, new in ((batch, "0" * 64), ("batches", "botches")):
+        with pytest.raises(ValueError, match="cut or changed"):
+            Aggregator.from_state(sums.state().replace(old.encode(), new.encode()))
 
 
 def test_lines_that_hold_anything_else_are_added_up_nowhere(tmp_path):

@@ -232,7 +232,7 @@ class Aggregator:
     def state(self) -> bytes:
         """Return everything as bytes: equal states are equal bytes."""
         body = b"".join(part.astype("<i8").tobytes() for part in self.tally) + self._roll.body()
-        head = {"config": self.config.to_dict(), "sha256": hashlib.sha256(body).hexdigest()}
+        head = {"config": self.config.to_dict(), "sha256": _digest(body, self.batches)}
         if self._roll.marks:
             head |= {"seed": self._roll.seed}
         if self.batches:
@@ -255,7 +255,7 @@ class Aggregator:
         batches = document.get("batches", [])
         whole = len(body) > size if config.rows == "hash" and seed is not None else len(body) == size
         whole = whole and isinstance(batches, list) and all(isinstance(one, str) for one in batches)
-        if hashlib.sha256(body).hexdigest() != document.get("sha256") or not whole:
+        if not whole or _digest(body, batches) != document.get("sha256"):
             raise ValueError("the state was cut or changed after it was written; aggregate the reports again")
         numbers = np.frombuffer(body[:size], dtype="<i8").astype(np.int64)
         counts, users = np.split(numbers, [empty.counts.size])
@@ -304,3 +304,7 @@ def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, user
     if users is not None:
         users = checked_users(users, "leave it out for one per row")
     return Aggregator(config, config.kernel.simulate(config.checked(X, y), generator(rng), users))
+
+
+def _digest(body: bytes, batches: Iterable[str]) -> str:
+    return hashlib.sha256("".join(sorted(batches)).encode() + body).hexdigest()

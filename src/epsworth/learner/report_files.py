@@ -111,7 +111,8 @@ def aggregate_files(
 ) -> Aggregator:
     """Return the sums over files of reports and states of aggregators, in bounded memory.
 
-    Claim: the same state, to the bit, for every number of workers, order of files and way to split them.
+    Claim: the same state, to the bit, for every number of workers, order of files and way to split them; batches of a
+    shuffler stay whole.
 
     Parameters
     ----------
@@ -120,8 +121,9 @@ def aggregate_files(
         ``.ldp`` and ``.jsonl`` files of reports, or states of `Aggregator.save`, as machines that share no files do.
     shuffled : bool
         The files of reports are batches of a trusted shuffler (`shuffle_files`): with ``rows="hash"``, and only then,
-        it must be told that rows and ids were checked, since the files hold none.  A batch counts once: the same one
-        under another name, or in a state that holds it, is refused.
+        it must be told that rows and ids were checked, since the files hold none.  A batch counts once: the same
+        reports in the same order under another name, or in a state that holds them, are refused.  What arrived and was
+        shuffled twice is not recognised.
     n_jobs : int, optional
         Local processes; -1 for all cores.  None leaves it to ``joblib.parallel_config``, by default serial: with
         ``backend="dask"`` a cluster adds up, whose workers must see the files under the same paths.
@@ -197,16 +199,18 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
         return Aggregator.load(part.path)
     if not shuffled:
         refuse_files(config)
-    found = Aggregator(config)
+    found, digest = Aggregator(config), hashlib.sha256()
     try:
         for reports in report_blocks(config, part, shuffled=shuffled):
             found.add(reports, shuffled=shuffled)
+            digest.update(reports)
     except ValueError as error:
         after = f", after {part.start // config.report_size + found.users:,} good ones"
         raise ValueError(f"{part.path}: {error}{after}") from None
-    if shuffled and part.start == 0:
-        with part.path.open("rb") as stream:
-            found.batches = frozenset([hashlib.file_digest(stream, "sha256").hexdigest()])
+    if shuffled and part.start == 0 and found.users:
+        with part.path.open("rb") as stream:  # of all parts
+            whole = digest if is_lines(part.path) else hashlib.file_digest(stream, "sha256")
+        found.batches = frozenset([whole.hexdigest()])
     return found
 
 

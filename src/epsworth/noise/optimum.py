@@ -259,8 +259,8 @@ class _Search:
     def _floor(self, orders: Levels) -> float:
         """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
 
-        The advantage in one release is the mass within half a sensitivity, and densities fall; several releases' epsilon,
-        or advantage, is no less than one's.
+        The advantage in one release is the mass within half a sensitivity, and densities fall.  Epsilons and advantages
+        of several releases are no less than those of one.
         """
         if self.objective.name == "advantage":
             return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))

@@ -241,8 +241,8 @@ def _labels(result: Document) -> tuple[str, Sequence[str], list[list[object]]]:
 def _certificates(result: Document) -> Block | None:
     found = sorted((one["confidence"], one["certified"]) for one in result["by_confidence"])
     rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
-    listed = blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
-    told = "Asking for more certainty certifies fewer cells. Each line holds by itself, all its cells together."
+    listed = blocks.table("cells certified by confidence", ("confidence", "cells certified"), rows)
+    told = "Asking for more certainty certifies fewer cells. Each row holds by itself, all its cells together."
     return blocks.section("certificates", "How sure the certificates are", listed, told) if rows else None
 
 
@@ -281,7 +281,10 @@ def table_page(result: Document, source: Source) -> Page:
             blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
             "A score is a logarithm of odds: 0.7 doubles them.",
         ),
-        blocks.section("values", "What values say", *(_values(one, result["classes"]) for one in columns[:MOST_BARS])),
+        blocks.section(
+            "values", "What values say", *(_values(one, result["classes"]) for one in columns[:MOST_BARS]),
+            "A score above zero speaks for the label that heads it, and against the first one.",
+        ),
         blocks.section("rounds", "The rounds", blocks.table("Table of the rounds", ("round", "users"), rounds, "list")),
         blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT),
         blocks.limits(RAW, [result["honest"], text.SERVER]),

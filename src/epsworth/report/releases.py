@@ -163,7 +163,7 @@ def pac_page(result: Document, source: Source) -> Page:
         ))  # fmt: skip
     sections += [
         _numbers(result["release"], noise.get("numbers") or [], report),
-        _budgets(noise.get("by_budget") or []),
+        _budgets(noise.get("by_budget") or [], told),
         _audit(result["audit"]) if result.get("audit") else None,
         _pac_limits(result, report, noise),
     ]
@@ -226,14 +226,16 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
     )  # fmt: skip
 
 
-def _budgets(entries: Sequence[Document]) -> Block | None:
-    heads = ("nats", "was this row used? at most", "noise, root mean square, about")
+def _budgets(entries: Sequence[Document], nats: float) -> Block | None:
+    heads = ("nats", "row used? at most", "noise, about ±")
     rows = [
         [show_up(round_up(one["nats"], 6)), share_up(one["posterior_of_membership"]), size(one["sd"])]
         for one in entries
     ]
-    told = "The noise that other budgets would have taken on the same pool; they were not released."
-    listed = blocks.table("noise by budget", heads, rows)
+    own = [number for number, one in enumerate(entries) if math.isclose(one["nats"], nats, rel_tol=SAME)]
+    told = "The noise that other budgets would have taken on the same pool, root mean square; they were not released."
+    told += " The row of this release is marked." if own else ""
+    listed = blocks.table("noise by budget", heads, rows, chosen=own[0] if own else None)
     return blocks.section("budgets", "What accuracy costs", listed, told) if rows else None
 
 

@@ -225,6 +225,8 @@ def without_folders(command: str) -> str:
     --------
     >>> without_folders("epsworth utility /home/jane/m.skops '/home/jane doe/people.csv' --json=/tmp/a.json -s age")
     'epsworth utility m.skops people.csv --json=a.json -s age'
+    >>> without_folders("epsworth privatize ./a.csv --mi 1/4")
+    'epsworth privatize a.csv --mi 1/4'
     """
     return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda found: _without_folder(found[0]), command)
 
@@ -233,6 +235,8 @@ def _without_folder(token: str) -> str:
     if not re.search(r"[/\\]", token) or "://" in token:
         return token
     option, sign, word = re.fullmatch(r"(?s)(?:(-[-\w]+)(=))?(.*)", token).groups("")  # type: ignore[union-attr]
+    if re.fullmatch(r"[\d.]+/[\d.]+", word):  # a fraction
+        return token
     last = re.split(r"[/\\]", word.replace("'", "").replace('"', "").rstrip("/\\"))[-1]
     return f"{option}{sign}{shlex.quote(last)}" if last else token
 
