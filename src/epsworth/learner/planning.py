@@ -89,7 +89,7 @@ class Plan(Result):
         if not self.feasible:
             return (
                 f"No epsilon is enough: {self.users:,} users could not certify a signed mean of "
-                f"{show_down(self.margin)} {sure} {chance} even with their true labels; take more users or a larger "
+                f"{show_down(self.margin)} {sure} {chance}, even with their true labels; take more users or a larger "
                 "margin."
             )
         return (
