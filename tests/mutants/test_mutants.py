@@ -23,10 +23,7 @@ from planting import HERE, all_mutants, plant
 from mutation import resolved
 
 ROOT = HERE.parents[1]
-ROW = re.compile(
-    r"^\| (?!claim \||--- )(?P<claim>.+?) \| (?P<why>.+?) \| `(?P<function>.+?)` \| (?P<tests>`.+`) \|$",
-    re.M,
-)
+ROW = re.compile(r"^\| (?!claim \||--- )(?P<claim>.+?) \| `(?P<function>.+?)` \| (?P<tests>`.+`) \|$", re.M)
 PAGE = (ROOT / "docs" / "claims.md").read_text()
 ROWS = list(ROW.finditer(PAGE))
 NAMED = re.compile("`(.+?)`")
