@@ -70,7 +70,7 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
         "Each figure, table, theorem and numbered statement, in our words, beside what we compute, by",
         f"`python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
-        "`--list` tells where each stands in its paper.", "",
+        "`--list` tells where each stands in its paper, `python -m reproduction ITEM` what else is to be said of one.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
@@ -103,15 +103,15 @@ def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for verdict in (*reversed(CHECKED), Verdict.NOT_RUN):
         own = {name: outcome for name, outcome in outcomes.items() if outcome.verdict is verdict}
-        ours = ["ours"] * (verdict in CHECKED)
-        head = ["item", "the paper", *ours, "remark" if verdict is Verdict.HOLDS else "because"]
+        holds, checked = verdict is Verdict.HOLDS, verdict in CHECKED
+        head = ["item", "the paper", *["ours"] * checked, *["because"] * (not holds)]
         if own:
             lines += [f"### {ITEMS[next(iter(own))].paper}: {verdict}", "", *map(_row, (head, ["---"] * len(head)))]
         first: dict[tuple[str, str], str] = {}
         for name, outcome in own.items():
             same = first.setdefault((outcome.ours, outcome.why), name)
-            found = (outcome.ours, outcome.why) if same == name or not ours else (f"see {same}", "")
-            lines.append(_row([name, ITEMS[name].statement, *found[not ours :]]))
+            found = (outcome.ours, outcome.why) if same == name or not checked else (f"see {same}", "")
+            lines.append(_row([name, ITEMS[name].statement, *found[not checked : 2 - holds]]))
         lines += [""] * bool(own)
     return lines
 
@@ -124,5 +124,5 @@ def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
         if outcome.panels and name in SHOWN:
-            lines += [f"![{name}: {ITEMS[name].what}, our numbers]({picture(name)})", ""]
+            lines += [f"![{name}: our numbers]({picture(name)})", ""]
     return lines
