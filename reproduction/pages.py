@@ -70,7 +70,7 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
         "Each figure, table, theorem and numbered statement, in our words, beside what we compute, by",
         f"`python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
-        "`--list` tells where each stands in its paper, `python -m reproduction ITEM` what else is to be said of one.", "",
+        "`--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to say.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
