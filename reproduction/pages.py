@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from epsworth import __version__
@@ -62,7 +62,7 @@ def pictures(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
 
 
 def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
-    """Return a table per paper with its pictures, and the counts."""
+    """Return the lists of every paper with its pictures, and the counts."""
     how = "briefly" if quick else "in full"
     minutes = sum({outcome.ours: outcome.seconds for outcome in outcomes.values()}.values()) / 60
     lines = [
@@ -76,13 +76,13 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
         if own:
             note = [NOTES[paper], ""] if paper in NOTES else []
-            lines += [f"## {paper}: {title}", "", *note, *_tables(own), *_gallery(own)]
+            lines += [f"## {paper}: {title}", "", *note, *_lists(own), *_gallery(own)]
     return "\n".join([*lines, *_left_out(outcomes), *_data()]).rstrip() + "\n"
 
 
 def _left_out(outcomes: Mapping[str, Outcome]) -> list[str]:
     rows = [(name, one.why) for name, one in outcomes.items() if one.verdict is Verdict.NOT_REPRODUCIBLE]
-    return ["## Not reproducible", "", *map(_row, (("item", "because"), ("---", "---"), *rows)), ""] if rows else []
+    return ["## Not reproducible", "", *(f"- **{name}** {why}" for name, why in rows), ""] if rows else []
 
 
 def _data() -> list[str]:
@@ -95,29 +95,24 @@ def _data() -> list[str]:
         "| data set | from | licence |",
         "| --- | --- | --- |",
     ]
-    return [*lines, *(_row((one.name, one.where, one.licence)) for one in SETS)]
+    return [*lines, *(f"| {one.name} | {one.where} | {one.licence} |" for one in SETS)]
 
 
-def _tables(outcomes: Mapping[str, Outcome]) -> list[str]:
-    """Return a table per verdict, what is wrong first; what two items share is told once."""
+def _lists(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return a list per verdict, what is wrong first; what two items share is told once."""
     lines = []
     for verdict in (*reversed(CHECKED), Verdict.NOT_RUN):
         own = {name: outcome for name, outcome in outcomes.items() if outcome.verdict is verdict}
-        holds, checked = verdict is Verdict.HOLDS, verdict in CHECKED
-        head = ["item", "the paper", *["ours"] * checked, *["because"] * (not holds)]
         if own:
-            lines += [f"### {ITEMS[next(iter(own))].paper}: {verdict}", "", *map(_row, (head, ["---"] * len(head)))]
+            lines += [f"### {ITEMS[next(iter(own))].paper}: {verdict}", ""]
         first: dict[tuple[str, str], str] = {}
         for name, outcome in own.items():
-            same = first.setdefault((outcome.ours, outcome.why), name)
-            found = (outcome.ours, outcome.why) if same == name or not checked else (f"see {same}", "")
-            lines.append(_row([name, ITEMS[name].statement, *found[not checked : 2 - holds]]))
+            same = first.setdefault((outcome.ours, outcome.why), name) if verdict in CHECKED else name
+            ours = f" *Ours:* {outcome.ours if same == name else f'see {same}'}" if verdict in CHECKED else ""
+            why = f" *Because:* {outcome.why}" if same == name and verdict is not Verdict.HOLDS else ""
+            lines.append(f"- **{name}** {ITEMS[name].statement}{ours}{why}")
         lines += [""] * bool(own)
     return lines
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:

@@ -51,7 +51,7 @@ def test_all_writes_a_page_and_its_numbers(few, tmp_path, capsys):
     assert {row["verdict"] for row in found["items"]} == {"holds", "not reproducible", "not run yet"}
     page = (tmp_path / "reproduction.md").read_text()
     for row in found["items"]:
-        (line,) = (line for line in page.splitlines() if line.startswith(f"| {row['id']} |"))
+        (line,) = (line for line in page.splitlines() if line.startswith(f"- **{row['id']}** "))
         assert (row["ours"] if row["ours"] != "none" else row["why"]) in line
         heading = re.findall(r"^#+ (.+)$", page[: page.index(line)], re.M)[-1]
         assert heading in (f"{row['paper']}: {row['verdict']}", row["verdict"].capitalize())
