@@ -44,8 +44,8 @@ def table_2(setting: Setting) -> Outcome:
             clipped = clipped_mean(table, dp_epsilon(posterior(beta, 0.5)), setting)[1]
             dp &= abs(clipped - noised) <= max(0.15 * noised, 0.001)
         shown.append(
-            f"{table} {found['published']:.3f}, {found['corrected']:.3f}, {found['as a deviation']:.3f} "
-            f"(printed {private:.3f}), DP {clipped:.4f}"
+            f"{table} {found['published']:.3f}, {found['corrected']:.3f}, {found['as a deviation']:.3f}, "
+            f"DP {clipped:.4f}"
         )
     return Outcome(
         judged(agree and dp),
