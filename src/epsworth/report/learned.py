@@ -196,7 +196,10 @@ def kinds_of(result: Document) -> list[int]:
 
 
 def _map(result: Document) -> Block:
-    features, classes, side, labels = result["features"], result["classes"], result["side"], result["map"]["label"]
+    features, classes, labels = result["features"], result["classes"], result["map"]["label"]
+    side = whole("side", result["side"], least=1)
+    if side ** len(features) != len(labels):
+        raise ValueError(f"the map has {len(labels):,} cells, not {side:,} along each feature: it was cut or changed")
     box = [(float(low), float(high)) for low, high in result["box"]]
     if result["overlapping"] and side > 1:  # a cell lies around its point, which may be the end of a range
         halves = [(high - low) / (side - 1) / 2 for low, high in box]
@@ -241,7 +244,7 @@ def _labels(result: Document) -> tuple[str, Sequence[str], list[list[object]]]:
 def _certificates(result: Document) -> Block | None:
     found = sorted((one["confidence"], one["certified"]) for one in result["by_confidence"])
     rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
-    listed = blocks.table("cells certified by confidence", ("confidence", "cells certified"), rows)
+    listed = blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
     told = "Asking for more certainty certifies fewer cells. Each row holds by itself, all its cells together."
     return blocks.section("certificates", "How sure the certificates are", listed, told) if rows else None
 
