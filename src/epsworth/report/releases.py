@@ -17,7 +17,7 @@ from epsworth.report.blocks import Block
 from epsworth.report.charts import Axis, Chart, Line
 from epsworth.report.page import Document, Page, Source, page
 from epsworth.report.text import at, cleaned, count, markup, name, names, share_down, share_up, size
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import round_up, show_down, show_up
 
 MOST_NOISES = 24  # that are listed
 MOST_NUMBERS, MOST_ROWS = 16, 200  # of a release: in the picture of its noise, and in tables
@@ -163,7 +163,7 @@ def pac_page(result: Document, source: Source) -> Page:
         ))  # fmt: skip
     sections += [
         _numbers(result["release"], noise.get("numbers") or [], report),
-        _budgets(noise.get("by_budget") or [], told),
+        _budgets(noise.get("by_budget") or [], nats),
         _audit(result["audit"]) if result.get("audit") else None,
         _pac_limits(result, report, noise),
     ]
@@ -226,13 +226,15 @@ def _numbers(values: Document, noise: Sequence[Document], report: Document) -> B
     )  # fmt: skip
 
 
-def _budgets(entries: Sequence[Document], nats: float) -> Block | None:
+def _budgets(entries: Sequence[Document], nats: str) -> Block | None:
     heads = ("nats", "row used? at most", "noise, about ±")
-    own = [number for number, one in enumerate(entries) if math.isclose(one["nats"], nats, rel_tol=SAME)]
-    rows = [[show_up(one["nats"]), share_up(one["posterior_of_membership"]), size(one["sd"])] for one in entries]
+    rows = [
+        [show_up(round_up(one["nats"], 6)), share_up(one["posterior_of_membership"]), size(one["sd"])]
+        for one in entries
+    ]
     told = "The noise that other budgets would have taken on the same pool, root mean square; they were not released."
-    told += " The row of this release is marked." if own else ""
-    listed = blocks.table("noise by budget", heads, rows, chosen=own[0] if own else None)
+    told += f" This release's is {nats} nats."
+    listed = blocks.unfolded("noise by budget", heads, rows)
     return blocks.section("budgets", "What accuracy costs", listed, told) if rows else None
 
 
