@@ -98,7 +98,7 @@ def test_what_is_not_certain_is_told(cli, monkeypatch):
         (["--target", "level", "--l1", "0.1"], "--l1 needs a target of two labels, got 3; leave it out"),
         (["--target", "rich", "--regulariser", "median"], "regulariser must be mean or sum, got 'median'"),
         (["--target", "rich", "--output", "rows.xlsx"], "rows.xlsx has an unknown ending; tables are written as"),
-        (["--target", "rich", "--output", "table.csv"], "the same file"),
+        (["--target", "rich", "--output", "table.csv"], "the table itself"),
     ],
 )
 @pytest.mark.cases(1)
