@@ -203,14 +203,16 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     try:
         for reports in report_blocks(config, part, shuffled=shuffled):
             found.add(reports, shuffled=shuffled)
-            digest.update(reports)
+            if shuffled:
+                digest.update(reports)
     except ValueError as error:
         after = f", after {part.start // config.report_size + found.users:,} good ones"
         raise ValueError(f"{part.path}: {error}{after}") from None
     if shuffled and part.start == 0 and found.users:
-        with part.path.open("rb") as stream:  # of all parts
-            whole = digest if is_lines(part.path) else hashlib.file_digest(stream, "sha256")
-        found.batches = frozenset([whole.hexdigest()])
+        if part.stop < os.path.getsize(part.path):  # of all parts
+            with part.path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256")
+        found.batches = frozenset([digest.hexdigest()])
     return found
 
 

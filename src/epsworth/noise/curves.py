@@ -15,13 +15,14 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import brentq, linprog
+from scipy.optimize import brentq
 from scipy.sparse import coo_array, csr_array
 from scipy.special import betainc, expit, logit, ndtr, xlog1py, xlogy
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
-from epsworth.noise.program import GAPS, SOLVERS
+from epsworth.noise.objective import gaussian_terms
+from epsworth.noise.program import GAPS, solved
 from epsworth.rounding import UNIT, up
 
 ROUNDS = 14  # of programs, each near the last one's answer
@@ -64,10 +65,9 @@ class Gaussian:
     least: float  # delta beyond which no epsilon matters
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """Return deltas, Phi(a) - e^epsilon Phi(b) (Balle & Wang 2018)."""
-        a, b = self.mu / 2 - epsilon / self.mu, -self.mu / 2 - epsilon / self.mu
-        off = 16 * UNIT * (2 + epsilon + a**2 + b**2)
-        lost = ndtr(a) * (1 + off) - np.exp(epsilon) * ndtr(b) * (1 - off)
+        """Return deltas."""
+        a, second, off = gaussian_terms(epsilon, self.mu)
+        lost = ndtr(a) * (1 + off) - second * (1 - off)
         return as_floats(np.maximum(lost, self.least / 10))
 
     @cached_property
@@ -192,14 +192,7 @@ class Program:
             np.append(self.both * size, self.failing),
             np.append(self.outside * size / self.failing, 1.0),
         )
-        for method, options in SOLVERS:
-            found = linprog(  # type: ignore[call-overload]
-                padded[1], A_ub=matrix, b_ub=bounds, A_eq=padded[:1], b_eq=[1.0], method=method, options=options
-            )
-            if found.x is not None:
-                break
-        else:
-            raise ProgramError(f"the linear program of a curve failed: {found.message}")
+        found = solved(padded[1], matrix, bounds, padded[:1], " for a curve")
         held = np.maximum(-found.ineqlin.marginals, 0.0) * self.failing
         shares = held[m : m + q] / most
         kinked = np.minimum(held[:m] / (size[first[k:]] * self.length[k:]), shares[self.place[k:]])
@@ -223,9 +216,8 @@ class Program:
 
 
 class Best(NamedTuple):
-    """The parameter of the tightest curve that some law keeps, one proved to be too tight, and that law."""
+    """The tightest curve's parameter that is proved to be too tight, 0 if none, and a law that nearly keeps it."""
 
-    parameter: float
     floor: float
     law: HalfLine
 
@@ -256,12 +248,9 @@ def tightest(
             break
         newton = at * math.exp(min(step, 1.0))
         at = newton if low < newton < high else math.sqrt(low * high)
-    if at >= ends[1] and excess > 1:  # what a law keeps cannot be too tight: a solver failed
-        return Best(at, 0.0, with_tail(cells, density, tried.top, failing))
-    for gap in GAPS:
-        if program.proved(curve(at * (1 - gap))(epsilon)) > failing:
-            return Best(at, float(at * (1 - gap)), with_tail(cells, density, tried.top, failing))
-    return Best(at, 0.0, with_tail(cells, density, tried.top, failing))
+    lower = (at * (1 - gap) for gap in GAPS.tolist())
+    floor = next((parameter for parameter in lower if program.proved(curve(parameter)(epsilon)) > failing), 0.0)
+    return Best(floor, with_tail(cells, density, tried.top, failing))
 
 
 def _window(cells: Cells, failing: float, near: HalfLine) -> Floats:

@@ -205,15 +205,21 @@ def _mu(noise: NoiseMechanism) -> float:
 
 
 def _covers(epsilon: Floats, mu: Floats, deltas: Floats) -> Bools:
-    """Tell where Gaussian noise of sensitivity ``mu`` and scale 1 surely has such a delta (Balle & Wang 2018).
+    """Tell where Gaussian noise of sensitivity ``mu`` and scale 1 surely has such a delta.
 
-    It is Phi(a) - e^epsilon Phi(b); near one, what is missing is compared.  Logarithms err by 8 roundings each, and by
-    their size.
+    Near one, what is missing is compared.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-        off = 16 * UNIT * (2 + epsilon + a**2 + b**2)
-        second = np.exp(np.minimum(epsilon + log_ndtr(b), 0.0))
+        a, second, off = gaussian_terms(epsilon, mu)
         reached = ndtr(a) * (1 - off) - second * (1 + off) >= deltas
         close = (ndtr(-a) + second) * (1 + off) <= 1 - deltas
     return np.asarray(np.where(deltas < 0.5, reached, close))
+
+
+def gaussian_terms(epsilon: Floats, mu: Floats | float) -> tuple[Floats, Floats, Floats]:
+    """Return of delta = Phi(a) - e^epsilon Phi(b) (Balle & Wang 2018): a, the second term, and its relative error.
+
+    Noise has scale 1 and sensitivity ``mu``.  Logarithms err by 8 roundings each, and by their size.
+    """
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    return a, np.exp(np.minimum(epsilon + log_ndtr(b), 0.0)), 16 * UNIT * (2 + epsilon + a**2 + b**2)

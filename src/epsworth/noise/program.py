@@ -11,10 +11,10 @@ w_h being a cell's width; beyond the window only the total of every class of cel
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
-from scipy.optimize import brentq, linprog
+from scipy.optimize import OptimizeResult, brentq, linprog
 from scipy.sparse import coo_array, csr_array
 
 from epsworth.arrays import Floats, Indices
@@ -98,17 +98,21 @@ def _solve(
     bounds[rows] = 1.0
     padded = np.zeros((2, n + rows))
     padded[:, :n] = weight * size, cost * size
-    for method, options in SOLVERS:
-        found = linprog(  # type: ignore[call-overload]
-            padded[1], A_ub=matrix, b_ub=bounds, A_eq=padded[:1], b_eq=[1.0], method=method, options=options
-        )
-        if found.x is not None:
-            break
-    else:
-        raise ProgramError(f"the linear program failed at epsilon {epsilon:g}: {found.message}")
+    found = solved(padded[1], matrix, bounds, padded[:1], f" at epsilon {epsilon:g}")
     held = np.maximum(-found.ineqlin.marginals[rows + 1 :], 0.0) / beside
     proved = _proved(cells.period, weight, cost, slack, order, held, float(found.eqlin.marginals[0]))
     return Solution(float(found.fun), proved, np.maximum(found.x[:n], 0.0) * size)
+
+
+def solved(cost: Floats, matrix: csr_array, bounds: Floats, total: Floats, where: str) -> OptimizeResult:
+    """Return what the first solver finds that does not give up: least cost, rows within bounds, a total of one."""
+    for method, options in SOLVERS:
+        found = linprog(  # type: ignore[call-overload]
+            cost, A_ub=matrix, b_ub=bounds, A_eq=total, b_eq=[1.0], method=method, options=options
+        )
+        if found.x is not None:
+            return cast(OptimizeResult, found)
+    raise ProgramError(f"the linear program failed{where}: {found.message}")
 
 
 def _proved(
