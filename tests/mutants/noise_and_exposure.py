@@ -112,15 +112,30 @@ def solvers_trusted(original):
 
 
 @mutant(
-    "epsworth.noise.curves.Counted._broken",
+    "epsworth.noise.curves._lost",
     claim="no noise of its kind has a μ, or a composed ε, below the stated floor",
     test=f"{CURVES}::test_what_releases_keep_together_bounds_each_of_them",
 )
 def events_of_one_release_more(original):
-    def broken(self, p, q):
-        return original(dataclasses.replace(self, releases=self.releases + 1), p, q)
+    return lambda p, q, epsilon, delta, releases: original(p, q, epsilon, delta, releases + 1)
 
-    return broken
+
+@mutant(
+    "epsworth.noise.curves._caught",
+    claim="no noise of its kind lets attackers be right less often than the stated floor",
+    test=f"{CURVES}::test_the_power_of_counting_is_never_above_the_best_tests",
+)
+def tests_with_one_count_more(original):
+    return lambda p, q, rate, releases: original(p, q, rate, releases + 1)
+
+
+@mutant(
+    "epsworth.noise.program._unreachable",
+    claim="no noise of its kind lets attackers be right less often than the stated floor",
+    test=f"{OPTIMA}::test_no_law_is_below_the_floor_of_true_positive_rates",
+)
+def rates_refuted_unasked(original):
+    return lambda *given: True
 
 
 @mutant(

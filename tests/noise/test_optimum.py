@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtr
 
 from epsworth import noise
-from epsworth.noise import levels
+from epsworth.noise import levels, program
 from epsworth.noise.cells import Cells, HalfLine
 from epsworth.noise.objective import EPSILON, Objective, composed_epsilon
 from epsworth.noise.staircase import best_staircase
@@ -230,6 +230,29 @@ def test_what_an_attacker_gains_is_that_of_the_best_test(releases, rate):
 def test_the_least_advantage_is_near_its_floor(theta):
     found = asked(theta, 0.01, objective="advantage")
     assert 0 < found.floor <= found.cost <= found.floor * (1 + (1e-3 if theta < 0.5 else 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("theta", "beta", "rate"),
+    [(2.3, 0.01, 0.01), (0.3, 0.1, 0.2), (5, 1e-6, 1e-4), (1, 0.05, 0.7), (20, 0.05, 1e-9), (0.5, 1e-9, 0.999999)],
+)
+def test_the_least_true_positive_rate_is_near_its_floor(theta, beta, rate):
+    found = asked(theta, beta, objective=f"tpr@{rate!r}")
+    assert rate * (1 - 1e-12) <= found.floor <= found.cost <= found.floor * (1 + 2e-3)
+
+
+@pytest.mark.parametrize(("theta", "beta", "rate"), [("2.3", 0.05, 0.01), ("0.3", 0.1, 0.2), ("1.75", 0.2, 0.6)])
+def test_no_law_is_below_the_floor_of_true_positive_rates(theta, beta, rate):
+    """Whatever cost the floor is looked for below: random laws, and the best one, whose power is told by its masses."""
+    cells, rng = Cells.of(Fraction(theta)), np.random.default_rng(11)
+    powers = [float(asked(float(theta), beta, objective=f"tpr@{rate}").cost)]
+    for _ in range(60):
+        count = cells.inside + int(rng.integers(1, 12)) * cells.period
+        density = np.exp(-np.cumsum(rng.exponential(rng.choice([0.05, 0.5, 3.0]), count)))
+        law = HalfLine.of(cells, density, 3.0, beta).noise(cells, 1.0, None)
+        powers.append(best_test(law, 1, rate)[0] + law.lost)
+    for cost in (min(powers), 1.2 * min(powers), 3 * min(powers)):
+        assert rate <= program.rate_floor(cells, beta, rate, min(cost, 1.0)) <= min(powers)
 
 
 @pytest.mark.parametrize("objective", ["zcdp", "gdp"])

@@ -99,7 +99,7 @@ def test_work_is_shared_at_all(small_pieces, monkeypatch):
         told.append((n_jobs, len(batches)))
         return in_order(function, batches, n_jobs=1)
 
-    for module in ("tailored.problem", "tailored.learning", "exposure.neighbours", "exposure.usefulness"):
+    for module in ("tailored.problem", "tailored.learning", "exposure.left_out", "exposure.usefulness"):
         monkeypatch.setattr(f"epsworth.{module}.in_order", counted)
         monkeypatch.setattr("epsworth.exposure.left_out.PAIRS", 40_000)
         monkeypatch.setattr("epsworth.exposure.usefulness.CELLS", 40_000)

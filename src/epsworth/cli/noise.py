@@ -107,7 +107,8 @@ def _print(ranked: Ranking, quiet: bool) -> None:
     what = f"epsilon{together}, delta {show_up(asked.delta)}" if plain else f"{asked.objective}{together}"
     out.print(f"[bold]{what}[/bold] (central model, per data set)")
     columns = "noise", asked.objective.name, *(() if plain else ("epsilon",)), "Pr(within)", "rms error", "pairs"
-    loose = asked.releases > 1 and asked.delta > 0 and asked.objective.name in ("epsilon", "advantage")
+    counted = ("advantage", "tpr") if asked.delta == 0 else ("epsilon", "advantage", "tpr")
+    loose = asked.releases > 1 and asked.objective.name in counted
     table = show.table(*columns, "above a loose floor" if loose else "above floor", "", left=("noise", ""))
     for choice in ranked:
         above = f"{100 * (choice.cost / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"

@@ -225,15 +225,16 @@ class _Steps:
         """Return how long the steps are, and how far the minimisers' distances are off that."""
         problem, X = self.problem, self.problem.X
         assert isinstance(X, SparseRows)
-        distances, errors = np.full(len(X), 0.0), np.full(len(X), np.inf)
         if math.isinf(self.rho):
-            return distances, errors
+            return np.zeros(len(X)), np.full(len(X), np.inf)
+        own = problem.own_gradient  # first, since it takes as much again for a moment
         first, second = X.forms(self.inverse, self.squared)
         parts = list(slices(len(X), BLOCK))
         offs = [self._form_offs(part, second[part]) for part in parts]
         upper = up(np.maximum(first, 0) + np.concatenate([off for off, _ in offs]), ulps=4)
-        leverages = as_floats(problem.curvatures() * upper)
-        bounds, own = Curvature.of(problem, upper, leverages, self.least, self.off), problem.own_gradient
+        bounds = Curvature.of(problem, upper, as_floats(problem.curvatures() * upper), self.least, self.off)
+        del upper
+        distances, errors = np.empty(len(X)), np.empty(len(X))
         for part, (a_off, b_off) in zip(parts, offs, strict=True):
             forms = first[part], a_off, second[part], b_off
             distances[part], errors[part] = self._certified(part, forms, bounds, own)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import coo_array, csr_array
 from scipy.special import betainc, expit, logit, ndtr, xlog1py, xlogy
+from scipy.stats import binom
 
 from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
@@ -82,16 +83,24 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Counted:
-    """What (epsilon, delta) of several releases together leaves to one of them.
+    """What a promise of several releases together leaves to one of them.
 
     An event of probability p under one answer and q < p under another one happens binomially often; where the two
     binomials break the promise, so do the releases.  The largest p grows with q: a grid of q bounds all.
     """
 
-    epsilon: float
-    delta: float
-    releases: int
+    broken: Callable[[Floats, Floats], Bools]  # tells where the binomials of p and q surely break it, in that order
     top: float
+
+    @classmethod
+    def epsilon(cls, epsilon: float, delta: float, releases: int, top: float) -> Counted:
+        """Return what (epsilon, delta) leaves."""
+        return cls(lambda p, q: _lost(p, q, epsilon, delta, releases), top)
+
+    @classmethod
+    def caught(cls, most: float, rate: float, releases: int, top: float) -> Counted:
+        """Return what a true positive rate of ``most``, at a false positive rate, leaves."""
+        return cls(lambda p, q: _caught(p, q, rate, releases) > most, top)
 
     @cached_property
     def _events(self) -> tuple[Floats, Floats]:
@@ -102,35 +111,40 @@ class Counted:
         certain = high[0]
         for _ in range(30):
             middle = (low + high) / 2
-            broken = self._broken(expit(middle), q)
+            p = expit(middle)
+            broken = self.broken(p, q) | self.broken(1 - q, 1 - p)  # of the other event, too
             low, high = np.where(broken, low, middle), np.where(broken, middle, high)
         return np.append(np.where(high < certain, expit(high), 1.0), 1.0), np.append(0.0, q)
-
-    def _broken(self, p: Floats, q: Floats) -> Bools:
-        """Tell where the binomials of two probabilities surely break the promise, in either order."""
-        found = np.zeros(p.shape, dtype=np.bool_)
-        with np.errstate(all="ignore"):
-            slope = np.log(p / q) + np.log1p(-q) - np.log1p(-p)
-            flat = self.releases * (np.log1p(-q) - np.log1p(-p))
-            often = np.ceil((flat + self.epsilon) / slope)  # or more often: more likely by e^epsilon
-            seldom = self.releases - np.floor((flat - self.epsilon) / slope)  # of the other event
-            for count, ours, theirs in ((often, p, q), (seldom, 1 - q, 1 - p)):
-                count = np.clip(count, 1, self.releases)
-                first, second = (betainc(count, self.releases - count + 1, each) for each in (ours, theirs))
-                share = count / self.releases
-                chernoff = self.releases * (
-                    xlogy(share, share / theirs) + xlog1py(1 - share, (theirs - share) / (1 - theirs))
-                )
-                tail = np.where(second > TINIEST, np.log(second * (1 + SURE)), -chernoff * (1 - SURE))
-                lost = np.log(first * (1 - SURE) - self.delta) - tail
-                found |= (first > TINIEST) & (lost > self.epsilon)  # no number where nothing is lost
-        return found
 
     def __call__(self, epsilon: Floats) -> Floats:
         """Return the largest p - e^epsilon q."""
         p, q = self._events
         most = (p - np.exp(epsilon)[:, np.newaxis] * q).max(axis=1)
         return as_floats(np.maximum(most * (1 + SURE), RAREST))
+
+
+def _lost(p: Floats, q: Floats, epsilon: float, delta: float, releases: int) -> Bools:
+    """Tell where so many events of probability p surely are more likely than those of q < p, by e^epsilon and delta."""
+    with np.errstate(all="ignore"):
+        slope = np.log(p / q) + np.log1p(-q) - np.log1p(-p)
+        flat = releases * (np.log1p(-q) - np.log1p(-p))
+        count = np.clip(np.ceil((flat + epsilon) / slope), 1, releases)  # or more: more likely by e^epsilon
+        first, second = (betainc(count, releases - count + 1, each) for each in (p, q))
+        share = count / releases
+        chernoff = releases * (xlogy(share, share / q) + xlog1py(1 - share, (q - share) / (1 - q)))
+        tail = np.where(second > TINIEST, np.log(second * (1 + SURE)), -chernoff * (1 - SURE))
+        lost = np.log(first * (1 - SURE) - delta) - tail
+        return np.asarray((first > TINIEST) & (lost > epsilon))  # no number where nothing is lost
+
+
+def _caught(p: Floats, q: Floats, rate: float, releases: int) -> Floats:
+    """Return at least the power of the best test of p against q < p, at a false positive rate, by counting events."""
+    with np.errstate(all="ignore"):
+        count = binom.isf(rate, releases, q)  # is rejected at random, what is above it always
+        count += binom.sf(count, releases, q) > rate * (1 + SURE)
+        room = (rate - binom.sf(count, releases, q)) / binom.pmf(count, releases, q)
+        power = binom.sf(count, releases, p) + np.clip(room, 0.0, 1.0) * binom.pmf(count, releases, p)
+        return as_floats(np.nan_to_num(power * (1 - 2 * SURE)))
 
 
 class Answer(NamedTuple):

@@ -41,6 +41,7 @@ NARROW, COARSE = 1e-4, 1e-2  # relative: when an interval of orders is narrow en
 PLACES = 4000  # epsilons at which a profile is held against a Gaussian's
 POINTS = 4000  # grid points on either side of zero, of a composition
 WIDE = 50.0  # a loss of which it makes no difference whether it is larger
+LOWEST = 20.0  # epsilons below zero of which a true positive rate may be the least
 BEYOND = (1e-4, 1e-2, 0.3)  # shares of delta/T that may lie beyond the last grid point; the first that can
 
 
@@ -157,8 +158,8 @@ def _caught(deltas: Callable[[float], float], rate: float) -> float:
     def bound(epsilon: float) -> float:
         return up(deltas(epsilon) + math.exp(epsilon) * rate, ulps=12)
 
-    reach = max(-math.log(rate), 1.0)
-    found = minimize_scalar(bound, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
+    ends = (-LOWEST, max(-math.log(rate), 1.0))  # convex in e^epsilon; above one beyond, and close to one before
+    found = minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return min(1.0, float(found.fun), bound(0.0))
 
 

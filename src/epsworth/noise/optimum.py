@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from epsworth.noise.levels import ORDERS, Levels
 from epsworth.noise.mechanism import FINEST as RESOLVED
 from epsworth.noise.mechanism import NoiseMechanism
 from epsworth.noise.objective import POINTS, Objective
-from epsworth.noise.program import floor, half_line, least_delta, least_epsilon
+from epsworth.noise.program import floor, half_line, least_delta, least_epsilon, rate_floor
 from epsworth.noise.staircase import best_staircase
 from epsworth.noise.tuning import SEARCH_POINTS
 from epsworth.results import Result, json_form
@@ -50,9 +50,9 @@ class Optimum(Result):
         What all releases cost together: epsilon, or another objective.
     floor : float
         Additive noise with a density, or with masses on the lattice, that falls on either side of zero, and which
-        meets the constraint, costs at least this.  All noises that `cheapest` compares are of that kind.  0 where
-        nothing was proved, as for true positive rates.  For epsilons of several releases with a delta, and their
-        advantage, it is for one law that is drawn from independently, and may be loose.
+        meets the constraint, costs at least this (in a true positive rate: if it is symmetric, too).  All noises that
+        `cheapest` compares are of that kind.  0 where nothing was proved.  For epsilons of several releases with a
+        delta, and their advantage, it is for one law that is drawn from independently, and may be loose.
     floor_any : float
         For the epsilon of one release, the same for any additive noise; often equal, but zero where theta is far below
         the sensitivity, since only answers exactly one sensitivity apart are compared.
@@ -199,15 +199,16 @@ class _Search:
         tried += [] if law is None else [self.built(law)]
         costs = list(map(self.cost, tried))
         best = costs.index(min(costs))
-        return self._found(tried[best], max(floor, self._floor(orders)), cost=costs[best])
+        return self._found(tried[best], max(floor, self._floor(orders, costs[best])), cost=costs[best])
 
     def _by_curves(self, near: HalfLine, cost: float) -> tuple[float, HalfLine | None]:
         """Return a floor by what is asked of each release, and the best law where that is the whole question."""
         several, high = min(self.releases, MOST_COUNTED), HIGHEST - math.log(self.failing)
         curves: dict[str, Callable[[float], Curve]] = {
             "gdp": lambda mu: Gaussian(mu / math.sqrt(self.releases), FADING * self.failing),
-            "epsilon": lambda epsilon: Counted(epsilon, self.delta, several, min(epsilon, high)),
-            "advantage": lambda advantage: Counted(0.0, advantage, several, high),
+            "epsilon": lambda epsilon: Counted.epsilon(epsilon, self.delta, several, min(epsilon, high)),
+            "advantage": lambda advantage: Counted.epsilon(0.0, advantage, several, high),
+            "tpr": lambda most: Counted.caught(most, self.objective.at or 0.0, several, high),
         }
         name = self.objective.name
         if name not in curves or (self.releases == 1 and name != "gdp") or not 0 < cost < math.inf:
@@ -231,13 +232,20 @@ class _Search:
         if self.releases > 1 or self.objective.name != "tpr":
             return
 
+        rate, end = self.objective.at or 0.0, self.start
+
         def caught(epsilon: float) -> float:
-            return least_delta(self.cells, epsilon, self.failing) + math.exp(epsilon) * (self.objective.at or 0.0)
+            delta = least_delta(self.cells, abs(epsilon), self.failing)
+            if epsilon > 0:
+                return delta + math.exp(epsilon) * rate
+            return 1 - math.exp(epsilon) * (1 - rate - delta)  # D_a = 1 - a + a D_(1/a) of two laws that are mirrored
 
         with suppress(ProgramError):
-            ends = (LEAST, self.start)
-            found = minimize_scalar(caught, bounds=ends, method="bounded", options={"xatol": NEAR * self.start})
-            epsilon = float(found.x)
+            sides = (
+                minimize_scalar(caught, bounds=bounds, method="bounded", options={"xatol": NEAR * end})
+                for bounds in ((LEAST, end), (-end, -LEAST))
+            )
+            epsilon = abs(float(min(sides, key=lambda side: float(side.fun)).x))
             yield half_line(self.cells, epsilon, self.failing, least_delta(self.cells, epsilon, self.failing))
 
     def _uniform(self) -> HalfLine:
@@ -256,18 +264,20 @@ class _Search:
             outer = np.clip((room - np.cumsum(outside) + outside) / outside, 0.0, 1.0)
         return HalfLine.of(self.cells, np.concatenate([np.ones(self.cells.inside), outer]), 1.0, self.failing)
 
-    def _floor(self, orders: Levels) -> float:
+    def _floor(self, orders: Levels, cost: float) -> float:
         """Return what is proved: D_a <= a rho under zCDP, with rho = mu^2 / 2 under Gaussian DP.
 
-        The advantage in one release is the mass within half a sensitivity, and densities fall.  Epsilons and advantages
-        of several releases are no less than those of one.
+        The advantage in one release is the mass within half a sensitivity, and densities fall.  Epsilons, advantages
+        and true positive rates of several releases are no less than those of one.
         """
         if self.objective.name == "advantage":
             return (1 - self.failing) * min(1.0, 1 / (2 * float(self.within)))
         if self.objective.name == "epsilon":
             return floor(self.cells, self._least_epsilon(), self.failing, self.delta, falling=True)
-        if self.objective.name not in ("zcdp", "gdp"):
-            return 0.0
+        if self.objective.at is not None:  # a true positive rate
+            if self.releases > 1:
+                return replace(self, releases=1).of_many().floor
+            return rate_floor(self.cells, self.failing, self.objective.at, cost)
         rho = self.releases * max(orders.floor(order) / order for order in ORDERS.tolist())
         return rho if self.objective.name == "zcdp" else math.sqrt(2 * rho)
 

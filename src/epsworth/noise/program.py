@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from epsworth.arrays import Floats, Indices
 from epsworth.noise.cells import Cells, HalfLine, ProgramError
 from epsworth.noise.lattice import MOST_POINTS
-from epsworth.rounding import down, up
+from epsworth.rounding import UNIT, down, up
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 Solver = tuple[str, dict[str, float]]
@@ -29,6 +29,8 @@ FINE = 1e-6  # of sizes: a solver drops coefficients below 1e-9
 FINEST = 1e-15  # a delta below it is not searched for
 SMALLEST = 1e-9  # an epsilon below it is not searched for
 GAPS = 10.0 ** np.arange(-10.0, 0, 0.5)  # relative distances below the program's epsilon at which a floor is tried
+RATE_GAPS = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)  # the same of a true positive rate: each takes a hundred programs
+NARROWEST = 2e-4  # of such a rate: what a span of epsilons is worth that is not halved again
 GIVEN = 10.0 ** np.arange(-14.0, -1)  # relative: by how much the multiplier of the total gives way
 LOST = 1e-10  # of delta, or of what may fail: mass of the tails that is not laid out
 # Relative rounding of a term of a column, u = 2^-53: an exponential or a quotient of two, each off by 8 u and by its
@@ -172,6 +174,36 @@ def floor(cells: Cells, epsilon: float, failing: float, delta: float, *, falling
         if _solve(cells, epsilon * (1 - gap), failing, delta, falling=falling).proved > 1:
             return float(epsilon * (1 - gap))
     return 0.0
+
+
+def rate_floor(cells: Cells, failing: float, rate: float, cost: float) -> float:
+    """Return a true positive rate that attackers reach at a false positive rate, whatever the symmetric noise."""
+    for gap in RATE_GAPS:
+        tried = cost * (1 - gap)
+        if tried <= rate:
+            break
+        if _unreachable(cells, failing, rate, tried) and _unreachable(cells, failing, 1 - tried, 1 - rate):
+            return tried
+    return rate
+
+
+def _unreachable(cells: Cells, failing: float, low: float, high: float) -> bool:
+    """Prove that no law has a delta of ``high - e^epsilon low`` at any epsilon from zero on.
+
+    That falls as epsilon grows, and so does a law's delta: between two epsilons the law of the second one has, at that,
+    no more than what stands at the first.  Spans of epsilon are halved until the program refutes them.
+    """
+    spans = [(0.0, up(math.log(high / low), ulps=4))] if high > low else []
+    while spans:
+        start, end = spans.pop()
+        used = math.exp(start) * low
+        if _solve(cells, end, failing, max(high - used, 0.0) + 16 * UNIT * (high + used)).proved > 1:
+            continue
+        if math.expm1(end - start) * used < NARROWEST * high:
+            return False
+        middle = (start + end) / 2
+        spans += [(start, middle), (middle, end)]
+    return True
 
 
 def half_line(cells: Cells, epsilon: float, failing: float, delta: float) -> HalfLine:

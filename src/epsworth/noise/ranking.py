@@ -112,9 +112,9 @@ class Ranking(Result, Sequence[Choice]):
     choices : tuple of Choice
         Ranked by their cost: epsilon, or the objective asked for.
     floor : float
-        A dual bound; 0 where none is known, as for true positive rates.  Under an absolute
-        error no noise whose density, or masses on the lattice, fall on either side of zero costs less; under a relative
-        one, no mechanism of any kind costs less in one release of the answers on the list.
+        A dual bound; 0 where none is known.  Under an absolute error no noise whose density, or masses on the lattice,
+        fall on either side of zero costs less (`Optimum`); under a relative one, no mechanism of any kind costs less in
+        one release of the answers on the list.
     left_out : dict
         What cannot keep any epsilon here, and why.
     asked : Question
