@@ -27,7 +27,7 @@ def command(code, *words, **streams):
 @pytest.mark.parametrize("kind", [*WRITERS, "folder"])
 @pytest.mark.cases(1)
 def test_a_full_disk_is_one_sentence_and_one_charge(tmp_path, kind):
-    n = 12_000
+    n = 25_000
     table = pl.DataFrame({"note": np.random.default_rng(0).random(n), "age": np.arange(n) % 100 + 0.0})
     ew.Policy.of("pm", 1, ew.Domain.of({"age": (0, 100)}), passing=["note"]).save(tmp_path / "p.toml")
     if kind == "folder":
