@@ -6,6 +6,7 @@ first counterexample instead of the least, where nobody will read it.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -25,6 +26,16 @@ PHASES = [phase for phase in Phase if phase.name not in ("shrink", "explain") or
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=EXAMPLES, phases=PHASES)
 settings.load_profile("repeatable")
+
+
+gc.disable()  # until all tests are collected: there is nothing to be freed
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected to itself: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 CASES = 2  # of a test with parameters, in the default suite

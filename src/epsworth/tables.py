@@ -1,6 +1,7 @@
 """The one reader of tables: CSV, JSON lines and Parquet become typed columns, by what whoever asks declares of them.
 
 A declared column is what it is declared as, however its entries are spelt; only what nobody declares is inferred.
+Columns that are told become such a file, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from epsworth import csv_grammar, csv_text
 from epsworth.extras import needed
-from epsworth.files import check_text
+from epsworth.files import check_text, check_writable, replacing
 from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.sources import Source, source_of
 from epsworth.values import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 MOST = 2**63
+WRITERS = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 WHOLE_NUMBER, LEADING_ZERO = f"^(?:{NUMBER.pattern})$", r"^[ \t]*[+-]?0[0-9]"
 HALF = re.compile("[\ud800-\udfff]")
 
@@ -154,6 +156,22 @@ def _named(name: str, raw: Mapping[str, Any], convert: Any, kind: Kind | None) -
         where = f"the column {shown_name(name, names)}" if error.row is None else f"row {error.row}, {shown}:"
         raise ValueError(f"{where} {error}") from None
     return found.alias(name)
+
+
+def check_table(path: Path) -> str:
+    """Return how a table is written that ends like this, or refuse it."""
+    writer = WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ValueError(f"{path} has an unknown ending; tables are written as {', '.join(WRITERS)}")
+    check_writable(path)
+    return writer
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns in the format of the file's ending, whole or not at all."""
+    writer, table = check_table(path), needed("polars", "files", "writing a table").DataFrame(columns)
+    with replacing(path) as temporary:
+        getattr(table, writer)(temporary)
 
 
 def column(table: Any, name: str) -> Any:

@@ -12,7 +12,6 @@ import typer
 from epsworth.cli import options, parsing, show, shuffling
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
-from epsworth.extras import needed
 from epsworth.numerals import short
 from epsworth.rounding import round_up, show_up
 
@@ -277,8 +276,8 @@ def predict(
     With --confidence, that of its cell is certified, too, but for --fakes reports.
     """
     from epsworth.learner import Classifier, TableLearner
-    from epsworth.learner.report_files import check_table, columns, write_table
-    from epsworth.tables import read_table
+    from epsworth.learner.report_files import columns
+    from epsworth.tables import check_table, read_table, write_table
 
     check_table(destination)
     sureness = options.confidence_of(confidence)
@@ -309,7 +308,7 @@ def predict(
         print(sure)
         if fakes is None and sure.reason is None:
             _print_with_fakes(judge, X, sureness)
-    write_table(needed("polars", "files", "writing a table").DataFrame(told), destination)
+    write_table(told, destination)
 
 
 @app.command("plan")

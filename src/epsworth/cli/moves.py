@@ -42,15 +42,14 @@ def moves(
 
     No noise and no advice: the distance between the model of all rows and the one without a row, its error included.
     """
+    from epsworth.tables import check_table, read_table, write_table
+
     options.check_outputs(json, None)
     if output is not None:
-        from epsworth.learner.report_files import check_table
-
         check_table(output)
 
     from epsworth.exposure import encode, exposed_groups, fit_base
     from epsworth.exposure import moves as certified
-    from epsworth.tables import read_table
 
     rows = table if str(table).lower().endswith(".parquet") else read_table(table, sep=sep)
     data = encode(rows, target, constant=not intercept, multiclass=True)
@@ -61,21 +60,11 @@ def moves(
     }  # fmt: skip
     found = certified(data.X, data.y, fit_base(data.X, data.y, l2, **model), l2, regulariser=regulariser, **model)  # type: ignore[arg-type]  # checked there
     if output is not None:
-        _write(found, output)
+        write_table({"row": range(len(found)), "at_least": found.lower, "at_most": found.upper}, output)
     groups = exposed_groups(rows, found.upper, without=target) if json or context.params["verbose"] else []
     if not show.told(json, lambda: _document(found, data, top) | {"groups": [group.to_dict() for group in groups]}):
         _print(found, 0 if quiet else top, quiet)
         print_groups(groups)
-
-
-def _write(found: Moves, path: Path) -> None:
-    import numpy as np
-
-    from epsworth.frames import frame_of
-    from epsworth.learner.report_files import write_table
-
-    columns = {"row": np.arange(len(found)), "at_least": found.lower, "at_most": found.upper}
-    write_table(frame_of(columns, "writing a table"), path)
 
 
 def _quantiles(found: Moves, shares: tuple[float, ...]) -> list[float]:

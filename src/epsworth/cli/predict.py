@@ -31,10 +31,8 @@ def predict(
 
     from epsworth import learner
     from epsworth.classifiers.classifier import declared_inputs, table_of
-    from epsworth.extras import needed
     from epsworth.inputs import model_of_file
-    from epsworth.learner.report_files import check_table, write_table
-    from epsworth.tables import read_table
+    from epsworth.tables import check_table, read_table, write_table
 
     check_table(destination)
     if model.is_file() and (learner.TableLearner.wrote(model) or learner.Classifier.wrote(model)):
@@ -52,7 +50,7 @@ def predict(
             f"the model {model} refuses the table: most want numbers, none missing; recode or fill the columns"
         ) from None
     name = "value" if is_regressor(loaded) else "label"
-    write_table(needed("polars", "files", "writing a table").DataFrame({name: told}), destination)
+    write_table({name: told}, destination)
     show.console().print(f"{len(told):,} rows, a {name} for each.")
 
 

@@ -35,7 +35,6 @@ from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, Run,
 from epsworth.tables import column, selected
 
 PACKED, LINES = ".ldp", (".jsonl", ".ndjson")
-TABLES = {".csv": "write_csv", ".parquet": "write_parquet", ".jsonl": "write_ndjson", ".ndjson": "write_ndjson"}
 ROWS = 1 << 16  # reported at a time
 PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes of counters
 VERSION = 2  # of the way from words to reports
@@ -267,22 +266,6 @@ def _lines(reports: bytes, size: int, ids: Sequence[str] | None) -> bytes:
     return "".join(
         json.dumps({"id": one, "report": text}) + "\n" for one, text in zip(ids, encoded, strict=True)
     ).encode()
-
-
-def write_table(table: Any, path: Path) -> None:
-    """Write a data frame in the format of its file's ending, whole or not at all."""
-    method = TABLES[check_table(path)]
-    with replacing(path) as temporary:
-        getattr(table, method)(temporary)
-
-
-def check_table(path: Path) -> str:
-    """Return the ending of a table that can be written, or refuse it."""
-    ending = path.suffix.lower()
-    if ending not in TABLES:
-        raise ValueError(f"{path} has an unknown ending; tables are written as {', '.join(TABLES)}")
-    check_writable(path)
-    return ending
 
 
 def is_lines(path: Path) -> bool:
