@@ -140,8 +140,8 @@ def _lost(p: Floats, q: Floats, epsilon: float, delta: float, releases: int) -> 
 def _caught(p: Floats, q: Floats, rate: float, releases: int) -> Floats:
     """Return at least the power of the best test of p against q < p, at a false positive rate, by counting events."""
     with np.errstate(all="ignore"):
-        count = binom.isf(rate, releases, q)  # is rejected at random, what is above it always
-        count += binom.sf(count, releases, q) > rate * (1 + SURE)
+        count = as_floats(binom.isf(rate, releases, q))  # is rejected at random, what is above it always
+        count = count + (binom.sf(count, releases, q) > rate * (1 + SURE))
         room = (rate - binom.sf(count, releases, q)) / binom.pmf(count, releases, q)
         power = binom.sf(count, releases, p) + np.clip(room, 0.0, 1.0) * binom.pmf(count, releases, p)
         return as_floats(np.nan_to_num(power * (1 - 2 * SURE)))
