@@ -10,7 +10,7 @@ import numpy as np
 
 import epsworth as ew
 from benchmarks.timing import Clock, Row, shown
-from epsworth.utility.deadline import Standing
+from epsworth.utility.deadline import RunState
 
 HALF_WIDTH, NORMAL = 0.03, 3.29  # of the averages; 99.9 % of a normal variable, two-sided
 BAR = 6.0  # per point: 42 of ours hold together, with exact limits, and one of the script's alone, nearly
@@ -27,7 +27,7 @@ def rows(clock: Clock) -> Iterator[Row]:
     half, names = clock.size(1, 4) * HALF_WIDTH, hospital.SENSITIVE
     ranges, found = {name: hospital.DOMAIN[name] for name in names}, list[ew.Curves]()
 
-    def narrow(standing: Standing) -> bool:
+    def narrow(standing: RunState) -> bool:
         lower, upper = standing.average()
         return bool(upper.size and (upper - lower).max() <= 2 * half)
 

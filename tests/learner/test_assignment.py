@@ -22,7 +22,7 @@ from epsworth.learner import (
     simulate,
     write_reports,
 )
-from epsworth.learner.aggregation import Roll
+from epsworth.learner.aggregation import SeenUsers
 from epsworth.learner.client import numbers_by_hash
 from epsworth.learner.coins import WORD, odds
 from epsworth.learner.mechanism import Users
@@ -387,7 +387,7 @@ def test_fakes_turn_moons_with_drawn_rows_and_hardly_with_assigned_ones(fakes, d
 
 
 def test_everybody_who_reported_is_remembered():
-    roll, marks = Roll(), [number.to_bytes(16, "big") for number in range(3000)]
+    roll, marks = SeenUsers(), [number.to_bytes(16, "big") for number in range(3000)]
     for start in range(0, 3000, 500):
         roll.add("s", marks[start : start + 500])
     for number in (0, 999, 1000, 2999):

@@ -31,7 +31,7 @@ from epsworth.learner import (
     simulate,
 )
 from epsworth.learner.coins import WORD
-from epsworth.learner.config import load_asked
+from epsworth.learner.config import load_config
 from epsworth.learner.encoding import sequency, signs, walsh
 from epsworth.learner.tables.columns import EVEN, FINE, Records, bins_of, table_rows
 from epsworth.learner.tables.config import planned
@@ -204,7 +204,7 @@ def test_sums_merge_bit_by_bit_and_belong_to_their_round(tmp_path):
     here.add(first), there.add(second), whole.add(second + first)
     assert here.merge(there) == whole == Aggregator.from_state(whole.state())
     asked.save(tmp_path / "round.json")
-    again = load_asked(tmp_path / "round.json")
+    again = load_config(tmp_path / "round.json")
     assert isinstance(again, Round)
     assert again.fingerprint() == asked.fingerprint()
     other = Round(config(), "tables")  # other knots: another question

@@ -17,7 +17,7 @@ from epsworth.learner import (
     learn_table,
     simulate,
 )
-from epsworth.learner.config import load_asked
+from epsworth.learner.config import load_config
 
 
 def learnt(seed=0, **given):
@@ -42,7 +42,7 @@ def test_a_saved_audit_is_the_same(tmp_path):
     for about in ("labels", "probabilities"):
         audit = ScoreAudit.of(model, about)
         audit.save(tmp_path / "audit.json")
-        again = load_asked(tmp_path / "audit.json")
+        again = load_config(tmp_path / "audit.json")
         assert isinstance(again, ScoreAudit)
         assert again.fingerprint() == audit.fingerprint()
         assert np.array_equal(again.scores(X), audit.scores(X))
@@ -70,7 +70,7 @@ def test_an_edited_audit_is_refused(tmp_path, changed, told):
     document = json.loads((tmp_path / "audit.json").read_text()) | changed
     (tmp_path / "audit.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match=told) as refused:
-        load_asked(tmp_path / "audit.json")
+        load_config(tmp_path / "audit.json")
     assert "\n" not in str(refused.value)
 
 

@@ -24,7 +24,7 @@ from epsworth.learner import (
     learn_table,
     simulate,
 )
-from epsworth.learner.config import load_asked
+from epsworth.learner.config import load_config
 from epsworth.learner.mechanism import Tally
 
 
@@ -131,7 +131,7 @@ def test_slips_of_newcomers_are_told_what_to_do(tmp_path, cli, monkeypatch):
     table.save("c.json")
     TableLearner(table).open().save("r.json")
     with pytest.raises(ValueError, match="epsworth learn open"):
-        load_asked("c.json")
+        load_config("c.json")
     for wrong in (Client, Aggregator):
         with pytest.raises(ValueError, match="epsworth learn open"):
             wrong(table)

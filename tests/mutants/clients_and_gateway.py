@@ -151,7 +151,7 @@ def sensitive_members_keep_their_place_on_a_device(original):
 
 
 @mutant(
-    "epsworth.gateway.asked.check_covered",
+    "epsworth.gateway.inference.check_covered",
     claim="a gateway forwards the policy's features, perturbed, and declared public ones alone",
     test=f"{REQUESTS}::test_what_the_policy_does_not_cover_is_refused",
 )

@@ -36,7 +36,7 @@ def bits_flipped_a_weight_less(original):
 
 
 @mutant(
-    "epsworth.learner.mechanism.Question.bit_weights",
+    "epsworth.learner.mechanism.Query.bit_weights",
     claim="a report keeps ε, whatever a record holds or lacks",
     test="tests/learner/test_learnt_tables.py::test_no_message_tells_more_than_epsilon",
 )
@@ -75,7 +75,9 @@ def odd_values_fail(original):
 
 
 @mutant(
-    "epsworth.learner.aggregation.Roll.add", claim="no id reports twice", test=f"{ASSIGNED}::test_no_id_reports_twice"
+    "epsworth.learner.aggregation.SeenUsers.add",
+    claim="no id reports twice",
+    test=f"{ASSIGNED}::test_no_id_reports_twice",
 )
 def the_first_id_is_forgotten(original):
     return lambda self, seed, marks: original(self, seed, list(marks)[1:])

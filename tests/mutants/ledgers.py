@@ -147,7 +147,7 @@ def printable_characters_are_seen(original):
 
 
 @mutant(
-    "epsworth.gateway.asked.people_of",
+    "epsworth.gateway.inference.people_of",
     claim="a person has no second spelling in digits, signs, forms or invisible characters",
     test="tests/gateway/test_gateway_people.py::test_a_person_has_no_second_spelling",
 )

@@ -155,7 +155,7 @@ def numbers_within_a_quarter_step(original):
 
 
 @mutant(
-    "epsworth.tailored.surrogates.Layers.prove",
+    "epsworth.tailored.surrogates.IntegerReLU.prove",
     claim="surrogate sums stay below 2^53; tables that could fail are refused",
     test="tests/policy/test_copies.py::test_tables_that_could_fail_or_round_are_refused",
 )

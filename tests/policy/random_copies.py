@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.grids import Input
-from epsworth.tailored.surrogates import LEAF, Cells, Copy, Joint, Layer, Layers, Trees, cell_weights
+from epsworth.tailored.surrogates import LEAF, Cells, IntegerReLU, Joint, Layer, Surrogate, Trees, cell_weights
 
 INPUTS = (Input(1 << 16, True), Input(5, False), Input(11, True), Input(70, False))
 
@@ -21,10 +21,10 @@ def random_layers(rng, *, regions=3, inputs=INPUTS):
     width = sum(1 if one.ordered else one.places for one in inputs)
     places = random_places(rng, 200, inputs)
     weights, last = rng.integers(-(2**20), 2**20, (6, width)), rng.integers(-(2**20), 2**20, (regions, 6))
-    centred = Layers(inputs, (Layer(weights, np.zeros(6, dtype=np.int64), 0),)).scores(places)
+    centred = IntegerReLU(inputs, (Layer(weights, np.zeros(6, dtype=np.int64), 0),)).scores(places)
     first = Layer(weights, -np.median(centred, axis=0).astype(np.int64), 10)
-    scores = Layers(inputs, (first, Layer(last, np.zeros(regions, dtype=np.int64), 0))).scores(places)
-    return Layers(inputs, (first, Layer(last, -np.median(scores, axis=0).astype(np.int64), 0)))
+    scores = IntegerReLU(inputs, (first, Layer(last, np.zeros(regions, dtype=np.int64), 0))).scores(places)
+    return IntegerReLU(inputs, (first, Layer(last, -np.median(scores, axis=0).astype(np.int64), 0)))
 
 
 def random_trees(rng, *, trees=8, leaves=90, regions=3, names=False, spread=1 << 30, inputs=INPUTS, grids=None):
@@ -71,7 +71,7 @@ def random_cells(rng, *, cells=12, sensitive=(3, 0, 1)):
     return Cells(INPUTS, part, np.array(sensitive), labels, medians, cell_weights(INPUTS, sensitive))
 
 
-def random_copies(seed: int) -> list[Copy]:
+def random_copies(seed: int) -> list[Surrogate]:
     rng = np.random.default_rng(seed)
     return [
         random_layers(rng), random_trees(rng), random_trees(rng, trees=3, spread=2),

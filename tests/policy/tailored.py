@@ -15,7 +15,7 @@ from epsworth.mechanisms.regions import region_kernel
 from epsworth.policy import Pass, Rule
 from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.randomisers import Average, Gain, Worst
-from epsworth.tailored.surrogates import Layer, Layers, Trees
+from epsworth.tailored.surrogates import IntegerReLU, Layer, Trees
 
 AGE = Grid(Feature("age", 0, 100), 4, missing=40)
 JOB = Grid(Feature("job", categories=("a", "b", "c")), missing="a", outside="c")
@@ -83,14 +83,14 @@ ABSURD = [
 ]  # fmt: skip
 
 
-def linear(seed: int, sizes: tuple[int, ...] = ()) -> Layers:
+def linear(seed: int, sizes: tuple[int, ...] = ()) -> IntegerReLU:
     """Return random layers between the inputs and the regions."""
     draw, layers = np.random.default_rng(seed), []
     widths = [5, *sizes, 3]
     for i, (before, after) in enumerate(pairwise(widths)):
         last = i == len(widths) - 2
         layers.append(Layer(draw.integers(-50, 51, (after, before)), draw.integers(-200, 201, after), 0 if last else 3))
-    return Layers(INPUTS, tuple(layers))
+    return IntegerReLU(INPUTS, tuple(layers))
 
 
 def randomiser(kind: str, epsilon: str = "1"):

@@ -23,7 +23,7 @@ from random_copies import (
 from epsworth.grids import Input
 from epsworth.tailored import quickscorer, surrogates
 from epsworth.tailored.document import read_copy
-from epsworth.tailored.surrogates import LEAF, Cells, Joint, Layer, Layers, Trees, cell_weights
+from epsworth.tailored.surrogates import LEAF, Cells, IntegerReLU, Joint, Layer, Trees, cell_weights
 
 REFERENCE = json.loads((Path(__file__).parents[1] / "reference" / "tailored.json").read_text())["integer_layers"]
 AGE, TOWN = Input(1 << 16, True), Input(3, False)
@@ -43,7 +43,7 @@ LINE = {"kind": "layers", "layers": [{"weights": [[1, 5, 0, -5], [0, 1, 2, 3]], 
 
 def layers():
     first = Layer(np.array(REFERENCE["w1"]), np.array(REFERENCE["b1"]), REFERENCE["shift"])
-    return Layers((AGE,) * 4, (first, Layer(np.array(REFERENCE["w2"]), np.array(REFERENCE["b2"]), 0)))
+    return IntegerReLU((AGE,) * 4, (first, Layer(np.array(REFERENCE["w2"]), np.array(REFERENCE["b2"]), 0)))
 
 
 def test_layers_are_those_of_the_reference_to_the_last_digit():
@@ -321,7 +321,7 @@ def test_a_tree_that_is_one_long_path_is_walked():
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_first_of_equal_scores_wins(count):
     """Of two, too, which are told apart by a comparison of their own."""
-    layers = Layers(
+    layers = IntegerReLU(
         (Input(16, True),), (Layer(np.ones((count, 1), dtype=np.int64), np.zeros(count, dtype=np.int64), 0),)
     )
     leaf, values = np.array([-1]), np.full((1, count), 7)

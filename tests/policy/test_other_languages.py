@@ -13,7 +13,7 @@ from random_copies import INPUTS, random_copies, random_places, read
 
 import epsworth
 from epsworth.client.copies import read_copy
-from epsworth.tailored.surrogates import Joint, Layers, Trees
+from epsworth.tailored.surrogates import IntegerReLU, Joint, Trees
 
 READER = Path(__file__).with_name("copies.mjs")
 MODULE = Path(epsworth.__file__).with_name("client") / "epsworth.mjs"
@@ -22,7 +22,7 @@ RECORDS = 10_000
 
 def found_scores(copy, places):
     """Return the scores of plain copies, and all parts' of joint ones; the readers' distances stand for themselves."""
-    if isinstance(copy, (Layers, Trees)):
+    if isinstance(copy, (IntegerReLU, Trees)):
         return copy.scores(places).astype(np.int64)
     if isinstance(copy, Joint):
         return np.concatenate([found_scores(part, places) for part in copy.parts], axis=1)

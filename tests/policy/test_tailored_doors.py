@@ -34,10 +34,12 @@ JOBS = ["a", "c", "b"]
 def names_changed(given: Policy) -> Policy:
     """Return a policy of the columns of arrays, all numbers: x0 and x1 sensitive, x2 public."""
     from epsworth.grids import Grid
-    from epsworth.tailored.surrogates import Layer, Layers
+    from epsworth.tailored.surrogates import IntegerReLU, Layer
 
     grids = tuple(Grid(Feature(f"x{i}", 0, 100), 4, missing=50) for i in range(3))
-    copy = Layers(tuple(grid.input for grid in grids), (Layer(np.array([[0, 0, 0], [1, 0, 0]]), np.array([0, -8]), 0),))
+    copy = IntegerReLU(
+        tuple(grid.input for grid in grids), (Layer(np.array([[0, 0, 0], [1, 0, 0]]), np.array([0, -8]), 0),)
+    )
     assert given.tailoring is not None
     from epsworth.tailored.randomisers import Worst
 

@@ -8,12 +8,12 @@ import pytest
 from epsworth.bounds import Interval
 from epsworth.cli.asking import PATIENCE, deadline, decided
 from epsworth.cli.running import Run
-from epsworth.utility.deadline import Standing
+from epsworth.utility.deadline import RunState
 
 
 def standing(lower, upper, seconds=1.5 * PATIENCE, done=0.1):
     bounds = Interval(np.array([lower]), np.array([upper]))
-    return Standing(done, seconds, ("pm",), np.arange(1.0, 1 + len(lower)), lambda: bounds)
+    return RunState(done, seconds, ("pm",), np.arange(1.0, 1 + len(lower)), lambda: bounds)
 
 
 @pytest.mark.parametrize(

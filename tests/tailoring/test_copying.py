@@ -47,7 +47,7 @@ from epsworth.space import Feature
 from epsworth.tailored.distillation import certificate_of, copy_of
 from epsworth.tailored.document import read_copy
 from epsworth.tailored.sums import copy_of_sums
-from epsworth.tailored.surrogates import Layers, Trees
+from epsworth.tailored.surrogates import IntegerReLU, Trees
 from readings import said
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -115,9 +115,9 @@ MODELS = {
     "extra": (ExtraTreesClassifier(20, max_depth=5, random_state=0), Trees),
     "boosting": (GradientBoostingClassifier(n_estimators=15, random_state=0), Trees),
     "histogram": (HistGradientBoostingClassifier(max_iter=6, max_leaf_nodes=8), Trees),
-    "logistic": (LogisticRegression(max_iter=200), Layers),
-    "ridge": (RidgeClassifier(), Layers),
-    "network": (MLPClassifier((6, 5), max_iter=60, learning_rate_init=0.03, random_state=0), Layers),
+    "logistic": (LogisticRegression(max_iter=200), IntegerReLU),
+    "ridge": (RidgeClassifier(), IntegerReLU),
+    "network": (MLPClassifier((6, 5), max_iter=60, learning_rate_init=0.03, random_state=0), IntegerReLU),
 }
 CASES = [
     *("forest-words", "extra-iris", "boosting-iris", "histogram-words", "histogram-two"),
@@ -303,7 +303,7 @@ def test_steps_that_are_affine_on_the_grids_are_folded(step):
     model = make_pipeline(StandardScaler(), step, LogisticRegression(max_iter=100)).fit(X, KIND)
     grids, records = grids_of(X), as_records(X)
     copy = copy_of(model, grids, records)
-    assert isinstance(copy, Layers)
+    assert isinstance(copy, IntegerReLU)
     places = at_random(grids, 2_000)
     certain = certificate_of(model, grids, records, copy)(places)
     assert (copy(places) == labels(model, grids, places))[certain].all()
@@ -355,7 +355,7 @@ def test_what_is_refused_is_said_plainly(model, word):
     if word is not None and "imputer" in str(model).lower():
         grids = [Grid(Feature(f"x{j}", 0, 10, points=11), missing=1) for j in range(4)]
     found = said(copy_of, model, grids, as_records(X))
-    assert isinstance(found, Layers) if word is None else word in found
+    assert isinstance(found, IntegerReLU) if word is None else word in found
 
 
 def test_trees_that_mix_columns_and_other_counts_of_grids_are_refused():
@@ -380,7 +380,7 @@ def test_wide_and_deep_networks_fit_below_2_53(layers, bits):
     model = make_pipeline(StandardScaler(), MLPClassifier(layers, max_iter=5, random_state=0)).fit(IRIS, KIND)
     grids, records = grids_of(IRIS), as_records(IRIS)
     copy = copy_of_sums(model, grids, records, bits=bits)
-    assert isinstance(copy, Layers)
+    assert isinstance(copy, IntegerReLU)
     places = at_random(grids, 1_000)
     if bits > 4:
         same = model.classes_[copy(places)] == labels(model, grids, places)

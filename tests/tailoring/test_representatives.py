@@ -8,7 +8,7 @@ import pytest
 from epsworth.grids import Input
 from epsworth.tailored.learning import Spread, grow, linear, training_mix
 from epsworth.tailored.regions import boxes, candidates, cells_of, representatives
-from epsworth.tailored.surrogates import LEAF, Joint, Layer, Layers, Trees
+from epsworth.tailored.surrogates import LEAF, IntegerReLU, Joint, Layer, Trees
 
 SOME = (True, True, False, False)
 WORDS = (Input(5, False), Input(3, True), Input(1 << 16, True))
@@ -156,7 +156,7 @@ def test_boxes_are_where_leaves_are(public, classifier):
 
 def test_the_margin_of_sums_decides_where_neighbours_do_not(public):
     data = public(lambda p: (p[:, 0] > 32_767).astype(int), (True,), 400, 0, 2, (Input(1 << 16, True),))
-    line = Layers(data.inputs, (Layer(np.array([[0], [2]]), np.array([0, -65_535]), 0),))
+    line = IntegerReLU(data.inputs, (Layer(np.array([[0], [2]]), np.array([0, -65_535]), 0),))
     chosen, _ = representatives(data, line, np.random.default_rng(0))
     assert chosen[0][0][0] < 20_000
     assert chosen[1][0][0] > 45_000

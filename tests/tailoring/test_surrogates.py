@@ -13,7 +13,7 @@ from epsworth.tailored import learning as surrogates
 from epsworth.tailored.document import read_copy
 from epsworth.tailored.learning import Spread, grow, surrogate, training_mix, whole
 from epsworth.tailored.problem import Public
-from epsworth.tailored.surrogates import EXACT, Layers, Trees
+from epsworth.tailored.surrogates import EXACT, IntegerReLU, Trees
 
 SOME = (True, True, False, False)
 NUMBER = Input(1 << 16, True)
@@ -38,7 +38,7 @@ def test_copies_agree_and_are_whole(public, classifier, kind, least):
     data, chosen = public(classifier, SOME, 3000, 0), public(classifier, SOME, 1000, 1)
     copy, agreement = surrogate(data, chosen, kind, np.random.default_rng(0))
     assert agreement == np.mean(copy(chosen.places) == chosen.regions) >= least
-    assert isinstance(copy, Trees if kind.startswith("tree") else Layers)
+    assert isinstance(copy, Trees if kind.startswith("tree") else IntegerReLU)
     again = read_copy(copy.to_dict(), data.inputs, 3)  # proves sums below 2^53, and whole numbers in all tables
     np.testing.assert_array_equal(again(chosen.places), copy(chosen.places))
     if isinstance(copy, Trees):

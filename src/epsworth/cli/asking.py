@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from epsworth.guarantees import Unit
     from epsworth.space import Domain
     from epsworth.study import Study
-    from epsworth.utility.deadline import Standing
+    from epsworth.utility.deadline import RunState
 
 
 PATIENCE = 10.0  # seconds that a run goes on for what it was not asked for, before and after
@@ -136,7 +136,7 @@ def compute(
     rows: Sequence[int] = (),
     policy: Path | None = None,
     loaded: Inputs | None = None,
-    enough: Callable[[Standing], bool] | None = None,
+    enough: Callable[[RunState], bool] | None = None,
 ) -> Computed:
     """Load what the options name and ask the one question.
 
@@ -188,7 +188,7 @@ def compute(
         running(f"asking the classifier{f', {within:g} s at most' if within else ''}", show, within=within) as run,
     ):
 
-        def watch(standing: Standing) -> bool:
+        def watch(standing: RunState) -> bool:
             return run.watch(standing) or (enough is not None and enough(standing))
 
         options |= {"progress": run.progress, "watch": watch, "n_jobs": n_jobs, "seconds": left_of(within, began)}
@@ -265,14 +265,14 @@ def deadline(given: Mapping[str, Any]) -> float | None:
     return None if seconds == math.inf else within_seconds(seconds)
 
 
-def decided(at_least: float, tolerance: float) -> Callable[[Standing], bool]:
+def decided(at_least: float, tolerance: float) -> Callable[[RunState], bool]:
     """Return what tells whether the average is known to either side of a wish everywhere, and the rest would be long.
 
     Within the first seconds nothing is cut short: what is exact by then is worth having.
     """
     import numpy as np
 
-    def enough(standing: Standing) -> bool:
+    def enough(standing: RunState) -> bool:
         if standing.seconds < PATIENCE or standing.done <= 0:
             return False
         rest = standing.seconds / standing.done - standing.seconds

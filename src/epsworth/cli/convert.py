@@ -43,7 +43,7 @@ def convert(
     By --mi, --posterior or --dp-epsilon into adversaries' success; by --shuffle into the epsilon of shuffled reports.
     """
     options.check_outputs(json, None)
-    asked = shuffling.Asked(shuffle, epsilon, central_epsilon, delta, mechanism, symbols, rounds, fakes)
+    asked = shuffling.ShuffleOptions(shuffle, epsilon, central_epsilon, delta, mechanism, symbols, rounds, fakes)
     if asked.given:
         if any(value is not None for value in (mi, posterior, dp_epsilon)):
             raise ValueError("--shuffle stands alone; leave out --mi, --posterior and --dp-epsilon")

@@ -62,7 +62,7 @@ def config(
         str,
         typer.Option(
             help="Points outside the bounds: clip or zero (hidden); either way every record is reported, unusable ones "
-            "as nowhere. refuse: epsilon is then promised of those who report alone."
+            "as a reserved symbol. refuse: epsilon is then promised of those who report alone."
         ),
     ] = "clip",
     rows: Annotated[
@@ -142,15 +142,15 @@ def report(
 ) -> None:
     """Report every row once, with draws fit for release.
 
-    A row that cannot be used is reported as nowhere.
+    A row that cannot be used is encoded as a reserved symbol and reported like all others.
     """
-    from epsworth.learner.config import load_asked
+    from epsworth.learner.config import load_config
     from epsworth.learner.report_files import reported
     from epsworth.policy.ledger import RunTerms
     from epsworth.rounding import float_above
 
     options.check_outputs(json, None, destination)
-    made = load_asked(settings)
+    made = load_config(settings)
     terms = RunTerms(person, cap, None, max_rows_per_person, again)
     count, run = reported(made, source, destination, target, terms, ledger, sep, seed)
     told = {
@@ -190,10 +190,10 @@ def aggregate(
     """
     from epsworth.files import check_writable
     from epsworth.learner import aggregate_files
-    from epsworth.learner.config import load_asked
+    from epsworth.learner.config import load_config
 
     check_writable(out)
-    made = load_asked(settings)
+    made = load_config(settings)
     with options.progress_bar("adding up") as progress:
         found = aggregate_files(made, sources, shuffled=shuffled, n_jobs=jobs, progress=progress)
     found.save(out)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from epsworth.rounding import round_down, round_up, show_down, show_up
 
 if TYPE_CHECKING:
-    from epsworth.utility.deadline import Standing
+    from epsworth.utility.deadline import RunState
     from epsworth.utility.radius.question import Bracket
 
 INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had something to print or not
@@ -113,7 +113,7 @@ def told_of_radius(bracket: Bracket) -> str:
     return f"another label is no nearer than {show_down(bracket.lower)}, {upper}"
 
 
-def told(standing: Standing) -> str:
+def told(standing: RunState) -> str:
     """Say in a few words what is proven: the best mechanism at the middle epsilon, average over the records."""
     e = (len(standing.epsilons) - 1) // 2
     lower, upper = (side[:, e] for side in standing.average())

@@ -22,7 +22,7 @@ BREAKS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShuffleOptions:
     """The options of ``convert --shuffle``, as they were given."""
 
     shuffle: int | None
@@ -120,9 +120,9 @@ def shuffle_reports(
     """
     from epsworth.files import reading
     from epsworth.learner import shuffle_files
-    from epsworth.learner.config import load_asked
+    from epsworth.learner.config import load_config
 
-    made = load_asked(settings)
+    made = load_config(settings)
     hashed = made.rows == "hash"
     if delta is not None:  # refused before anything is written
         made.shuffled(users=at_least, delta=delta, fakes=fakes, smallest_row=at_least if hashed else None)

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # typing alone would take longer to import than all the r
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    class Copy(Protocol):
+    class Surrogate(Protocol):
         """What tells regions."""
 
         def region(self, places: Sequence[int]) -> int:
@@ -37,13 +37,13 @@ Inputs = Sequence[tuple[int, bool]]
 """How many places each input has, and whether they have an order."""
 
 
-def read_copy(where: str, given: Any, inputs: Inputs, regions: int, kinds: Sequence[str] = EVERY) -> Copy:
+def read_copy(where: str, given: Any, inputs: Inputs, regions: int, kinds: Sequence[str] = EVERY) -> Surrogate:
     """Return the copy of a table, which tells so many regions."""
     kind = given.get("kind") if type(given) is dict else None
     if type(kind) is not str or kind not in kinds:
         raise ValueError(f"{where}.kind: must be one of {', '.join(kinds)}; write the policy anew")
     if kind == "layers":
-        return Layers(where, given, inputs, regions)
+        return IntegerReLU(where, given, inputs, regions)
     if kind in PLAIN:
         return Trees(where, given, inputs, regions)
     return (Joint if kind == "joint" else Cells)(where, given, inputs, regions)
@@ -76,7 +76,7 @@ def _require(holds: bool, sentence: str) -> None:
         raise ValueError(f"{sentence}; write the policy anew")
 
 
-class Layers:
+class IntegerReLU:
     """Sums of places (1 for a word's position, else 0) through shifted rectifiers; the first largest score wins."""
 
     def __init__(self, where: str, given: dict[str, Any], inputs: Inputs, regions: int) -> None:

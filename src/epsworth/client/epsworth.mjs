@@ -414,13 +414,13 @@ const sum = (values) => values.reduce((total, value) => total + value, 0);
 export function readCopy(where, given, inputs, regions, kinds = EVERY) {
   const kind = isTable(given) && has(given, "kind") ? given.kind : null;
   if (!kinds.includes(kind)) refuse(`${where}.kind: must be one of ${kinds.join(", ")}; write the policy anew`);
-  if (kind === "layers") return new Layers(where, given, inputs, regions);
+  if (kind === "layers") return new IntegerReLU(where, given, inputs, regions);
   if (kind === "joint") return new Joint(where, given, inputs, regions);
   if (kind === "cells") return new Cells(where, given, inputs, regions);
   return new Trees(where, given, inputs, regions);
 }
 
-class Layers { // sums of places (1 for a word's position, else 0), through shifted rectifiers
+class IntegerReLU { // sums of places (1 for a word's position, else 0), through shifted rectifiers
   constructor(where, given, inputs, regions) {
     this.inputs = inputs;
     let reach = inputs.flatMap(({ places, ordered }) => (ordered ? [places - 1] : Array(places).fill(1)));

@@ -20,9 +20,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from epsworth.gateway.asked import Asked
 from epsworth.gateway.counts import Counts
 from epsworth.gateway.draws import Draws
+from epsworth.gateway.inference import InferenceRequest
 from epsworth.gateway.logs import accident, say
 from epsworth.gateway.objects import read_objects
 from epsworth.gateway.people import People
@@ -41,7 +41,7 @@ WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 BINARY = b"inference-header-content-length"
 READY_FOR = 1.0  # seconds that an answer to /readyz is repeated
 PATIENCE = 30.0  # seconds for a client to send its body
-Reader = Callable[[Any, Settings], Asked]
+Reader = Callable[[Any, Settings], InferenceRequest]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.arrays import Indices
-from epsworth.gateway.asked import Asked, Released
+from epsworth.gateway.inference import InferenceRequest, Released
 from epsworth.gateway.people import LedgerError, People
 from epsworth.gateway.refusals import Refusal
 from epsworth.policy.columns import Column
@@ -23,7 +23,7 @@ from epsworth.refusals import alone
 from epsworth.values import number
 
 Inputs = Mapping[str, Indices]
-Waiting = tuple[Asked, Inputs, "asyncio.Future[Released]"]
+Waiting = tuple[InferenceRequest, Inputs, "asyncio.Future[Released]"]
 
 
 class Draws:
@@ -44,7 +44,7 @@ class Draws:
         self._running = False
         self._thread = ThreadPoolExecutor(1, "ledger") if people is not None else None
 
-    async def released(self, asked: Asked) -> Released:
+    async def released(self, asked: InferenceRequest) -> Released:
         """Return released values, fresh; a request whose values the policy refuses is refused before any charge."""
         inputs = {name: checked(self.perturbation.ruled[name], values) for name, values in asked.values.items()}
         loop = asyncio.get_running_loop()

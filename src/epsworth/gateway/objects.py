@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsworth.gateway.asked import Asked, Released, check_complete, check_covered, check_public, check_rows, people_of
+from epsworth.gateway.inference import (
+    InferenceRequest,
+    Released,
+    check_complete,
+    check_covered,
+    check_public,
+    check_rows,
+    people_of,
+)
 from epsworth.gateway.refusals import Refusal
 from epsworth.gateway.settings import Settings
 
 CONTAINERS = ("records", "instances", "dataframe_records")  # ours, TensorFlow Serving's, MLflow's
 
 
-def read_objects(document: Any, settings: Settings) -> Asked:
+def read_objects(document: Any, settings: Settings) -> InferenceRequest:
     """Return what a request asks; what the settings do not cover is refused."""
     container, records = None, document
     if isinstance(document, dict) and len(document) == 1:
@@ -43,4 +51,4 @@ def read_objects(document: Any, settings: Settings) -> Asked:
     asked = (*settings.features, *([settings.person] if settings.person is not None else []))
     values = {name: [record.get(name) for record in records] for name in asked}
     people = people_of(values, settings)
-    return Asked(len(records), {name: values[name] for name in settings.features}, people, rebuilt)
+    return InferenceRequest(len(records), {name: values[name] for name in settings.features}, people, rebuilt)

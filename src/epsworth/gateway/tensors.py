@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from epsworth.gateway.asked import Asked, Released, check_complete, check_covered, check_public, check_rows, people_of
+from epsworth.gateway.inference import (
+    InferenceRequest,
+    Released,
+    check_complete,
+    check_covered,
+    check_public,
+    check_rows,
+    people_of,
+)
 from epsworth.gateway.refusals import Refusal, shown
 from epsworth.gateway.settings import Settings
 
@@ -40,7 +48,7 @@ class Tensor:
         return self.data if width == 1 else self.data[i::width]
 
 
-def read_tensors(document: Any, settings: Settings) -> Asked:
+def read_tensors(document: Any, settings: Settings) -> InferenceRequest:
     """Return what a request asks; what the settings do not cover is refused."""
     if not isinstance(document, dict) or not isinstance(document.get("inputs"), list) or not document["inputs"]:
         raise Refusal("form", "inputs: must be a list of tensors, as the Open Inference Protocol v2 has it; send one")
@@ -69,7 +77,9 @@ def read_tensors(document: Any, settings: Settings) -> Asked:
         inputs = [_leaving(tensor, values, released, settings) for tensor in tensors]
         return {"inputs": [tensor for tensor in inputs if tensor is not None]} | asks | top
 
-    return Asked(rows, {name: values[name] for name in settings.features}, people_of(values, settings), rebuilt)
+    return InferenceRequest(
+        rows, {name: values[name] for name in settings.features}, people_of(values, settings), rebuilt
+    )
 
 
 def _tensor(given: Any, settings: Settings) -> Tensor:

@@ -17,7 +17,7 @@ from epsworth.documents import read_json
 from epsworth.files import reading, replacing
 from epsworth.learner.client import MARK, Called, Seed, called
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import Asked, asked_kind, checked_asked
+from epsworth.learner.config import ClientConfig, checked_config, config_kind
 from epsworth.learner.mechanism import Tally, checked_users
 from epsworth.learner.wire import joined, unpack
 
@@ -28,7 +28,7 @@ _ADDING = threading.Lock()
 Reports = bytes | bytearray | memoryview | Iterable[bytes]
 
 
-class Roll:
+class SeenUsers:
     """Who reported under one seed: marks of ids, 16 bytes of a digest each.
 
     Whoever holds it and guesses an id can tell whether it reported, never what.
@@ -47,11 +47,11 @@ class Roll:
         self.seed = seed
         self.marks.update(marks)
 
-    def joined(self, other: Roll) -> Roll:
+    def joined(self, other: SeenUsers) -> SeenUsers:
         """Return both, none of whose users may be in the other."""
         if common := len(self.marks & other.marks):
             raise ValueError(f"{common} users reported to both; one report per user: aggregate them once")
-        found = Roll(self.seed, self.marks)
+        found = SeenUsers(self.seed, self.marks)
         if other.marks:
             found.add(other.seed, other.marks)
         return found
@@ -61,7 +61,7 @@ class Roll:
         return b"".join(sorted(self.marks))
 
     @classmethod
-    def of_body(cls, seed: object, body: bytes, count: int) -> Roll:
+    def of_body(cls, seed: object, body: bytes, count: int) -> SeenUsers:
         """Read `body`; refuse what is none."""
         marks = [body[start : start + MARK] for start in range(0, len(body), MARK)]
         ordered = all(one < other for one, other in itertools.pairwise(marks))
@@ -122,10 +122,10 @@ class Aggregator:
     3
     """
 
-    def __init__(self, config: Asked, tally: Tally | None = None) -> None:
-        self.config = checked_asked(config)
+    def __init__(self, config: ClientConfig, tally: Tally | None = None) -> None:
+        self.config = checked_config(config)
         self.tally = config.kernel.empty() if tally is None else config.kernel.checked(tally)
-        self._roll = Roll()
+        self._roll = SeenUsers()
         self.batches: frozenset[str] = frozenset()
 
     @property
@@ -247,7 +247,7 @@ class Aggregator:
         head, _, body = state[len(MAGIC) :].partition(b"\n")
         try:
             document = read_json(head)
-            config = asked_kind(document["config"]).from_dict(document["config"])
+            config = config_kind(document["config"]).from_dict(document["config"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"the state's configuration cannot be read: {error}") from None
         empty = config.kernel.empty()
@@ -262,7 +262,7 @@ class Aggregator:
         found = cls(config, Tally(counts.reshape(empty.counts.shape), users))
         found.batches = frozenset(batches)
         if seed is not None and config.rows == "hash":
-            found._roll = Roll.of_body(seed, body[size:], found.users)
+            found._roll = SeenUsers.of_body(seed, body[size:], found.users)
         return found
 
     def save(self, path: str | Path) -> None:
@@ -277,7 +277,9 @@ class Aggregator:
             return cls.from_state(state)
 
 
-def simulate(config: Asked, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None) -> Aggregator:
+def simulate(
+    config: ClientConfig, X: ArrayLike, y: ArrayLike, rng: Rng = None, *, users: int | None = None
+) -> Aggregator:
     """Return what the server would hold after one report per row: for experiments, never a release.
 
     The sums are drawn directly with the law of the reports' sums, so that a billion users cost as much as a table of

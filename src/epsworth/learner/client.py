@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from epsworth.guarantees import Pure
 from epsworth.learner.coins import WORD, Ints
-from epsworth.learner.config import Asked, checked_asked
+from epsworth.learner.config import ClientConfig, checked_config
 from epsworth.learner.mechanism import Rowed
 from epsworth.learner.tables.config import Purpose, TableConfig
 from epsworth.learner.tables.rounds import Round, Step
@@ -40,9 +40,9 @@ class Client:
 
     Claim: one report keeps pure epsilon-LDP for the pair (point, label): its bits are drawn from integer weights with
     randomness of the operating system, which cannot be seeded.  k reports of one user keep k epsilon.  No value of a
-    record is refused, since a missing report would tell of it: what cannot be used is reported as nowhere (`admitted`);
-    only where the configuration says ``outside="refuse"`` is the claim about those who report.  With ``rows="hash"``
-    the same holds given the row, which must not derive from a record.
+    record is refused, since a missing report would tell of it: what cannot be used is encoded as the reserved symbol
+    "outside" (`admitted`); only where the configuration says ``outside="refuse"`` is the claim about those who report.
+    With ``rows="hash"`` the same holds given the row, which must not derive from a record.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class Client:
     True
     """
 
-    def __init__(self, config: Asked) -> None:
-        self.config = checked_asked(config)
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = checked_config(config)
 
     def report(self, x: ArrayLike, y: object, *, row: int | None = None) -> bytes:
         """Return the report of one user: point ``(d,)`` in natural units, and label.
@@ -82,14 +82,14 @@ class Client:
         return self.config.promise(reports)
 
 
-def drawn_reports(config: Asked, users: Any, words: WordSource, row: Ints | None = None) -> bytes:
+def drawn_reports(config: ClientConfig, users: Any, words: WordSource, row: Ints | None = None) -> bytes:
     """Return one report per checked user, end to end, drawn with these words."""
     kernel = config.kernel
     messages = kernel.draw(users, words) if row is None else kernel.draw_at(users, row, words)
     return pack(config, kernel.format.encode(messages))
 
 
-def assigned_rows(config: Asked, users: Iterable[str], seed: Seed) -> Ints:
+def assigned_rows(config: ClientConfig, users: Iterable[str], seed: Seed) -> Ints:
     """Return the row that each user's report must be about ``(n,)``, for a configuration with ``rows="hash"``.
 
     Rows are uniform, as SHA-256 is.
@@ -129,7 +129,7 @@ class Called(NamedTuple):
         return [block[:MARK] for block in digests(self.ids, self.key, self.fingerprint, "reported")]
 
 
-def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Called:
+def called(config: ClientConfig, users: Iterable[str] | None, seed: Seed | None) -> Called:
     """Return the rows of users; refuse ids that are none, or stand twice."""
     if config.rows != "hash":
         raise ValueError(
@@ -151,7 +151,7 @@ def called(config: Asked, users: Iterable[str] | None, seed: Seed | None) -> Cal
     return Called(_rows(config, ids, key), ids, key, config.session)
 
 
-def roll_of(config: Asked, users: Iterable[str], seed: Seed | None) -> dict[str, int | None]:
+def roll_of(config: ClientConfig, users: Iterable[str], seed: Seed | None) -> dict[str, int | None]:
     """Return who may report, and about which row, None where clients draw it: of a round only those who answer it."""
     if config.rows != "hash":
         if seed is not None:
@@ -174,7 +174,7 @@ def _registered(users: Iterable[str]) -> list[bytes]:
     return ids
 
 
-def _rows(config: Asked, ids: Sequence[bytes], key: bytes) -> Ints:
+def _rows(config: ClientConfig, ids: Sequence[bytes], key: bytes) -> Ints:
     kernel: Rowed = config.kernel
     purpose = "row"
     if isinstance(config, Step):
@@ -205,7 +205,7 @@ def _rounds(config: TableConfig, ids: Sequence[bytes], seed: bytes) -> list[Purp
     return [config.shares[at].purpose for at in np.searchsorted(ends, numbers, side="right").tolist()]
 
 
-def checked_rows(config: Asked, rows: ArrayLike | None) -> Ints | None:
+def checked_rows(config: ClientConfig, rows: ArrayLike | None) -> Ints | None:
     """Return the rows that reports are to be about, None where clients draw them; refuse what is neither."""
     if config.rows != "hash":
         if rows is not None:

@@ -179,13 +179,13 @@ class Configuration(ABC):
             raise ValueError(f"damaged or incomplete ({in_words(error)})") from None
 
 
-class Asked(Configuration):
+class ClientConfig(Configuration):
     """A configuration that clients answer, and what a report of it is."""
 
     @property
     @abstractmethod
     def kernel(self) -> Any:
-        """How a user answers: a `Mechanism`, or a `Question` about a table."""
+        """How a user answers: a `Mechanism`, or a `Query` about a table."""
 
     @property
     @abstractmethod
@@ -241,25 +241,25 @@ def format_of(document: Any) -> Any:
     return LatticeConfig.FORMAT if of_cells else document.get("format")
 
 
-def asked_kind(document: Any) -> type[Asked]:
+def config_kind(document: Any) -> type[ClientConfig]:
     """Return what reads a JSON document that asks something."""
     form = format_of(document)
     kind = Configuration.KINDS.get(form, LatticeConfig) if isinstance(form, str) else LatticeConfig
-    if not issubclass(kind, Asked):
+    if not issubclass(kind, ClientConfig):
         raise ValueError(A_TABLE)
     return kind
 
 
-def load_asked(path: str | Path) -> Asked:
+def load_config(path: str | Path) -> ClientConfig:
     """Read a file that `LatticeConfig.save`, `Round.save` or `ScoreAudit.save` wrote."""
     with reading(path, "configuration") as content:
         document = read_json(content)
-        return asked_kind(document).of_file(document)
+        return config_kind(document).of_file(document)
 
 
-def checked_asked(config: Any) -> Asked:
+def checked_config(config: Any) -> ClientConfig:
     """Return what a client or an aggregator was given, if it is a question."""
-    if isinstance(config, Asked):
+    if isinstance(config, ClientConfig):
         return config
     if isinstance(config, Configuration):
         raise ValueError(A_TABLE)
@@ -267,7 +267,7 @@ def checked_asked(config: Any) -> Asked:
 
 
 @dataclass(frozen=True)
-class LatticeConfig(Asked):
+class LatticeConfig(ClientConfig):
     """What a population of clients is asked, and how they answer.
 
     Claim: one report keeps pure epsilon-LDP for the pair (point, label), whatever the values, unusable ones included;
@@ -286,10 +286,10 @@ class LatticeConfig(Asked):
     epsilon : number or text
         Privacy parameter of a whole report; in files its name is "alpha".
     outside : {"clip", "zero", "refuse"}
-        What a client does with a point outside the box: move it to the edge, or report it as nowhere; both keep epsilon
-        and hide that it was outside.  Either way a record that cannot be used (missing value, text, undeclared label)
-        is reported as nowhere.  "refuse" raises for all of these: then epsilon is promised of those who report
-        alone, since everybody sees who does not.
+        What a client does with a point outside the box: move it to the edge, or encode it as the reserved symbol
+        "outside"; both keep epsilon and hide that it was outside.  Either way a record that cannot be used (missing
+        value, text, undeclared label) is encoded as that symbol.  "refuse" raises for all of these: then epsilon is
+        promised of those who report alone, since everybody sees who does not.
     names : sequence of str, optional
         Names of the features.
     rows : {"drawn", "hash"}
@@ -369,7 +369,7 @@ class LatticeConfig(Asked):
         return self.to_dict() | {"alpha": str(self.budget)}
 
     def users(self, X: ArrayLike, y: ArrayLike) -> Users:
-        """Return the users of reports; refuse, naming rows and never values, what a client reports as nowhere.
+        """Return the users of reports; refuse, naming rows and never values, what a client encodes as outside.
 
         With ``outside="refuse"`` that is a point outside the box, too.
         """

@@ -150,7 +150,7 @@ class Rowed(Tallied):
         return f"row {row}"
 
 
-class Question(Rowed):
+class Query(Rowed):
     """Rows with whole weights, and a value in [-1, 1] that a record has for a row.
 
     Claim: given the row, which ignores the record, the bit has a weight of 2^64 within [f, 2^64 - f], where f is the

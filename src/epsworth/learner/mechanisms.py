@@ -26,7 +26,7 @@ from epsworth.learner.encoding import odd_overlap, transform
 from epsworth.learner.mechanism import (
     BLOCK,
     Mechanism,
-    Question,
+    Query,
     Rowed,
     Symbols,
     Tally,
@@ -453,7 +453,7 @@ class Oue(Symbols):
 
 
 @final
-class Cosine(Question, Mechanism):
+class Cosine(Query, Mechanism):
     """Products of cos(pi k u) of total degree at most m, times the signed label (or each class's indicator)."""
 
     name = "cosine"

@@ -23,7 +23,7 @@ from epsworth.files import check_distinct, check_name, check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.client import Seed, drawn_reports, roll_of, seed_bytes
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import Asked, Configuration
+from epsworth.learner.config import ClientConfig, Configuration
 from epsworth.learner.tables.rounds import Step
 from epsworth.learner.wire import joined
 from epsworth.mechanisms.words import SystemWords, WordSource
@@ -40,7 +40,7 @@ PART = 1 << 24  # bytes that one worker adds up, or as many as there are bytes o
 VERSION = 2  # of the way from words to reports
 
 
-def write_reports(config: Asked, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
+def write_reports(config: ClientConfig, X: ArrayLike, y: ArrayLike, path: str | Path) -> int:
     """Write one report per row, fit for release, to a ``.ldp`` or ``.jsonl`` file; return how many.
 
     ``config``, ``X`` and ``y`` are as for `Client.reports`.  Another ending of ``path`` and points of another shape are
@@ -73,7 +73,7 @@ class Assigned(NamedTuple):
 
 
 def draw(
-    config: Asked, users: Any, path: Path, words: Callable[[int], WordSource], *, as_lines: bool,
+    config: ClientConfig, users: Any, path: Path, words: Callable[[int], WordSource], *, as_lines: bool,
     assigned: Assigned | None = None,
 ) -> None:  # fmt: skip
     """Write one report per checked user; part k, of `ROWS` users, is drawn with ``words(k)``."""
@@ -101,7 +101,7 @@ class Part(NamedTuple):
 
 
 def aggregate_files(
-    config: Asked,
+    config: ClientConfig,
     sources: Sequence[str | Path],
     *,
     shuffled: bool = False,
@@ -159,7 +159,7 @@ def aggregate_files(
     return total
 
 
-def refuse_files(config: Asked) -> None:
+def refuse_files(config: ClientConfig) -> None:
     """Refuse files of reports, which hold no ids."""
     if config.rows == "hash":
         raise ValueError(
@@ -184,7 +184,7 @@ def checked_sources(sources: Sequence[str | Path], destination: Path | None = No
     return paths
 
 
-def _parts(config: Asked, path: Path) -> Iterator[Part]:
+def _parts(config: ClientConfig, path: Path) -> Iterator[Part]:
     """Cut a packed file at whole reports; other files stay whole."""
     size, unit = os.path.getsize(path), config.report_size
     whole = is_lines(path) or begins_with(path, MAGIC)
@@ -193,7 +193,7 @@ def _parts(config: Asked, path: Path) -> Iterator[Part]:
         yield Part(path, start, min(size, start + max(step, unit)))
 
 
-def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
+def _aggregate(config: ClientConfig, shuffled: bool, part: Part) -> Aggregator:
     if begins_with(part.path, MAGIC):
         return Aggregator.load(part.path)
     if not shuffled:
@@ -215,7 +215,7 @@ def _aggregate(config: Asked, shuffled: bool, part: Part) -> Aggregator:
     return found
 
 
-def report_blocks(config: Asked, part: Part, *, shuffled: bool = False) -> Iterator[bytes]:
+def report_blocks(config: ClientConfig, part: Part, *, shuffled: bool = False) -> Iterator[bytes]:
     """Yield the reports of a part of a file as they lie there, in bounded memory; shuffled ones have no ids."""
     with part.path.open("rb") as stream:
         if is_lines(part.path):
@@ -232,7 +232,7 @@ def _packed(stream: BinaryIO, part: Part, size: int) -> Iterator[bytes]:
         yield block
 
 
-def _packed_of_lines(stream: BinaryIO, config: Asked, shuffled: bool) -> Iterator[bytes]:
+def _packed_of_lines(stream: BinaryIO, config: ClientConfig, shuffled: bool) -> Iterator[bytes]:
     while lines := stream.readlines(BATCH):
         found = [read_line(line) for line in lines if line.strip()]
         if shuffled and any(user is not None for user, _ in found):
@@ -278,7 +278,7 @@ def is_lines(path: Path) -> bool:
 
 
 def report_file(
-    config: Asked,
+    config: ClientConfig,
     source: Path,
     destination: Path,
     target: str,
@@ -343,8 +343,8 @@ def report_file(
 
 
 def reported(
-    config: Asked, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None, sep: str,
-    seed: Seed | None,
+    config: ClientConfig, source: Path, destination: Path, target: str, terms: RunTerms, ledger: str | Path | None,
+    sep: str, seed: Seed | None,
 ) -> tuple[int, Run]:  # fmt: skip
     """Do what `report_file` says; return how many were reported, and what the ledger says of the run."""
     from epsworth.tables import read_texts
@@ -395,7 +395,7 @@ def reported(
     return rows, run
 
 
-def _check_assigned(config: Asked, destination: Path, person: str | None, seed: Seed | None) -> None:
+def _check_assigned(config: ClientConfig, destination: Path, person: str | None, seed: Seed | None) -> None:
     """Refuse a run whose rows follow from ids and a seed if one of them is missing, and others that name a seed."""
     if config.rows != "hash":
         if seed is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from epsworth.files import check_writable, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.client import Seed, roll_of
-from epsworth.learner.config import Asked
+from epsworth.learner.config import ClientConfig
 from epsworth.learner.report_files import (
     PACKED,
     Part,
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 
 def shuffle_files(
-    config: Asked,
+    config: ClientConfig,
     sources: Sequence[str | Path],
     destination: str | Path,
     *,
@@ -130,7 +130,7 @@ def shuffle_files(
     return found
 
 
-def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
+def _checked(config: ClientConfig, paths: Sequence[Path]) -> Iterable[bytes]:
     """Yield blocks of reports that carry no name, all of which must be good."""
     checked = Aggregator(config)
     for path in paths:
@@ -147,7 +147,7 @@ def _checked(config: Asked, paths: Sequence[Path]) -> Iterable[bytes]:
 class _Collector:
     """Takes reports with ids: one of each registered id, about its row; all else is dropped and counted."""
 
-    def __init__(self, config: Asked, roll: Mapping[str, int | None]) -> None:
+    def __init__(self, config: ClientConfig, roll: Mapping[str, int | None]) -> None:
         self.config, self.roll = config, roll
         self.sent: set[str] = set()
         self.reports: list[bytes] = []
@@ -200,7 +200,7 @@ def _pair(line: bytes) -> tuple[str, bytes] | None:
     return None if user is None else (user, report)
 
 
-def _messages(config: Asked, reports: Sequence[bytes]) -> list[Any]:
+def _messages(config: ClientConfig, reports: Sequence[bytes]) -> list[Any]:
     """Return each report's message, None of one that no client of this configuration sends."""
     if all(len(report) == config.report_size for report in reports):
         try:

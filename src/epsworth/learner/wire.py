@@ -22,7 +22,7 @@ from epsworth.arrays import Bools
 from epsworth.learner.coins import Ints
 
 if TYPE_CHECKING:
-    from epsworth.learner.config import Asked
+    from epsworth.learner.config import ClientConfig
 
 Bytes = NDArray[np.uint8]
 VERSION = 2  # of the format of reports; another number for whatever is changed in it
@@ -115,7 +115,7 @@ def refuse_if(bad: Bools) -> None:
         )
 
 
-def pack(config: Asked, messages: Bytes) -> bytes:
+def pack(config: ClientConfig, messages: Bytes) -> bytes:
     """Put version and fingerprint before each message and a check behind it."""
     n = len(messages)
     found = np.empty((n, config.report_size), dtype=np.uint8)
@@ -125,7 +125,7 @@ def pack(config: Asked, messages: Bytes) -> bytes:
     return found.tobytes()
 
 
-def joined(config: Asked, reports: Iterable[bytes]) -> bytes:
+def joined(config: ClientConfig, reports: Iterable[bytes]) -> bytes:
     """Return reports end to end; refuse one of another length."""
     parts = list(reports)
     for number, report in enumerate(parts):
@@ -137,7 +137,7 @@ def joined(config: Asked, reports: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpack(config: Asked, data: bytes | bytearray | memoryview) -> Bytes:
+def unpack(config: ClientConfig, data: bytes | bytearray | memoryview) -> Bytes:
     """Return the messages of reports that lie end to end; refuse the first that is not one of this configuration."""
     size, fingerprint = config.report_size, config.fingerprint()
     if len(data) == 0 or len(data) % size:

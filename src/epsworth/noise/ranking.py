@@ -46,7 +46,7 @@ WIDEST_RATIO = 1e9  # of a region's half-width, or a scale, and the sensitivity,
 
 
 @dataclass(frozen=True)
-class Question:
+class Problem:
     """A utility constraint and a privacy budget, checked."""
 
     region: Region
@@ -117,7 +117,7 @@ class Ranking(Result, Sequence[Choice]):
         one release of the answers on the list.
     left_out : dict
         What cannot keep any epsilon here, and why.
-    asked : Question
+    asked : Problem
         What was asked.
 
     Examples
@@ -131,7 +131,7 @@ class Ranking(Result, Sequence[Choice]):
     choices: tuple[Choice, ...]
     floor: float
     left_out: dict[str, str]
-    asked: Question = field(repr=False)
+    asked: Problem = field(repr=False)
 
     @overload
     def __getitem__(self, index: int) -> Choice: ...
@@ -309,7 +309,7 @@ def cheapest(
     return Ranking(tuple(found), asked.floor, left_out, asked)
 
 
-def cost_named(name: str, asked: Question) -> float:
+def cost_named(name: str, asked: Problem) -> float:
     """Return what one noise of the list costs; infinite where it is too large to be on offer."""
     try:
         return asked.cost(noise_named(name, asked))
@@ -317,7 +317,7 @@ def cost_named(name: str, asked: Question) -> float:
         return math.inf
 
 
-def noise_named(name: str, asked: Question) -> NoiseMechanism:
+def noise_named(name: str, asked: Problem) -> NoiseMechanism:
     """Return one noise of the list, tuned to the question."""
     builders = _builders(asked)
     if name not in builders:
@@ -329,7 +329,7 @@ def question(
     theta: float | tuple[float, float], confidence: allowed.Confidence, sensitivity: float, delta: float,
     releases: int = 1, region: Kind = "absolute", offset: float | None = None, answers: ArrayLike | None = None,
     lattice: float | None = None, scale: float | None = None, objective: str = "epsilon",
-) -> Question:  # fmt: skip
+) -> Problem:  # fmt: skip
     """Check the arguments of `cheapest`."""
     where = regions.region(region, theta, offset=offset, answers=answers)
     sensitivity = allowed.length(sensitivity, "sensitivity")
@@ -340,7 +340,7 @@ def question(
         lattice = allowed.length(lattice, "lattice")
     if scale is not None and region != "fixed":
         raise ValueError(f"scale belongs to region='fixed'; for {region!r} it is searched")
-    asked = Question(
+    asked = Problem(
         where, allowed.failure(confidence), sensitivity, allowed.share(delta, "delta", zero=True), releases,
         lattice, sensitivity if scale is None else allowed.length(scale, "scale"), Objective.of(objective),
     )  # fmt: skip
@@ -352,7 +352,7 @@ def question(
     return asked
 
 
-def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
+def _builders(asked: Problem) -> dict[str, Callable[[], NoiseMechanism]]:
     """Return the list for this kind of region: name -> how to build the tuned noise."""
     region, failure, size, scale = asked.region, asked.failure, asked.sensitivity, asked.scale
     built: dict[str, Callable[[], NoiseMechanism]] = {}
@@ -376,14 +376,14 @@ def _builders(asked: Question) -> dict[str, Callable[[], NoiseMechanism]]:
     return built
 
 
-def _discrete(kernel: Kernel, asked: Question, *, boosted: bool) -> NoiseMechanism:
+def _discrete(kernel: Kernel, asked: Problem, *, boosted: bool) -> NoiseMechanism:
     grid = spacing(asked.region.half, asked.sensitivity, asked.lattice)
     if not boosted:
         return discrete_plain(kernel, grid, asked.failure)
     return best_discrete(kernel, grid, asked.failure, asked.searched, slow=not asked.single_delta)
 
 
-def _stated(noise: NoiseMechanism, asked: Question) -> float:
+def _stated(noise: NoiseMechanism, asked: Problem) -> float:
     """Return an epsilon that the law keeps and, where one does, the table of integers that is drawn from, too."""
     own = composed_epsilon(noise, asked.delta, asked.releases)
     if not isinstance(noise, LatticeNoise) or not math.isfinite(own):
@@ -392,7 +392,7 @@ def _stated(noise: NoiseMechanism, asked: Question) -> float:
     return max(own, drawn) if math.isfinite(drawn) else own
 
 
-def _cost(noise: NoiseMechanism, asked: Question) -> float:
+def _cost(noise: NoiseMechanism, asked: Problem) -> float:
     """Return what a law costs and, where one can be drawn from, its table of integers, too."""
     own = asked.cost(noise)
     if not isinstance(noise, LatticeNoise) or asked.objective.name in ENDLESS or noise.masses.size > MOST_POINTS:
@@ -401,7 +401,7 @@ def _cost(noise: NoiseMechanism, asked: Question) -> float:
 
 
 def _choice(
-    name: str, noise: NoiseMechanism, epsilon: float, cost: float, asked: Question, claimed: float | None = None
+    name: str, noise: NoiseMechanism, epsilon: float, cost: float, asked: Problem, claimed: float | None = None
 ) -> Choice:
     return Choice(
         name, epsilon if claimed is None else claimed, asked.delta, asked.releases, noise.confidence, noise.rmse,
@@ -409,7 +409,7 @@ def _choice(
     )  # fmt: skip
 
 
-def _published(asked: Question) -> list[Choice]:
+def _published(asked: Problem) -> list[Choice]:
     """Return what the published accounting chooses and claims, with the exact epsilon of the choice."""
     found = published_choice(asked.region, asked.failure, asked.sensitivity, asked.delta, asked.releases, asked.scale)
     if found is None:
@@ -419,7 +419,7 @@ def _published(asked: Question) -> list[Choice]:
     return [_choice("pb_gaussian (published)", noise, exact, claimed, asked, claimed)]
 
 
-def _why_not(name: str, asked: Question) -> str:
+def _why_not(name: str, asked: Problem) -> str:
     if asked.objective != EPSILON:
         return f"no bound on its {asked.objective} is known"
     if asked.delta == 0:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from epsworth.policy.policy import Policy
 
 
-class Placed:
+class GridColumn:
     """A column on its grid, as `Column` is one under a rule; nothing that it holds is ever refused."""
 
     def __init__(self, grid: Grid) -> None:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from epsworth.tailored.mechanism import Tailoring
 
-Replaced = Column | Placed
+Replaced = Column | GridColumn
 PLAIN = "values"  # some functions of engines take a name such as ^a.*$ for a pattern
 CHUNK = 1 << 16  # rows whose subsets are chosen together
 
@@ -155,7 +155,7 @@ class Perturbation:
         self.policy, self.words = policy, check_words(words)
         self.ruled = {rule.feature.name: Column(rule) for rule in policy.rules}
         tailoring = policy.tailoring
-        self.seen = {} if tailoring is None else {grid.name: Placed(grid) for grid in tailoring.grids}
+        self.seen = {} if tailoring is None else {grid.name: GridColumn(grid) for grid in tailoring.grids}
         replaced = () if tailoring is None else tailoring.names
         self.columns: dict[str, Replaced] = {**self.ruled, **{name: self.seen[name] for name in replaced}}
 
@@ -357,7 +357,7 @@ def _encoded(column: Column, series: nw.Series[Any], first: int) -> Indices:
     return column.resolve(series_codes(series, column.kinds), first)
 
 
-def _places(column: Placed, series: nw.Series[Any]) -> Indices:
+def _places(column: GridColumn, series: nw.Series[Any]) -> Indices:
     """Return a series' places on a tailored policy's grid."""
     if column.feature.categories is None:
         return column.places(series_numbers(series, number))

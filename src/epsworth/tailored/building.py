@@ -28,7 +28,7 @@ from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Codes, Public, Replacements, jittered, orders, resampled, sizes
 from epsworth.tailored.randomisers import Average, Gain, Randomiser, Worst
 from epsworth.tailored.regions import cells_of, representatives
-from epsworth.tailored.surrogates import LEAF, MOST_COMBINATIONS, Copy, Joint, Layers, Trees
+from epsworth.tailored.surrogates import LEAF, MOST_COMBINATIONS, IntegerReLU, Joint, Surrogate, Trees
 
 Wish = Literal["worst", "average", "accuracy"]
 WISHES: tuple[Wish, ...] = ("worst", "average", "accuracy")
@@ -93,7 +93,7 @@ class Plan:
     labels: tuple[Any, ...]
     grids: tuple[Grid, ...]
     sensitive: Bools
-    copy: Copy
+    copy: Surrogate
     copied: str
     representatives: tuple[Indices, ...]
     default: tuple[int, ...]
@@ -132,7 +132,7 @@ class BuildOptions:
 
     Attributes
     ----------
-    asked : Asked
+    asked : Replacements
         The classifiers about the public records that are not held out: these alone decide anything.
     weights : tuple of float
         How much each classifier's label counts.
@@ -236,7 +236,7 @@ def _public(options: BuildOptions, which: Sequence[int]) -> tuple[Regions, Publi
     )  # fmt: skip
 
 
-def _copied(options: BuildOptions, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Copy, str]:
+def _copied(options: BuildOptions, parts: Parts, which: int, rng: np.random.Generator) -> tuple[Surrogate, str]:
     """Return an exact copy of a classifier where it can be read and is small, else what was learnt from its answers."""
     classifier = options.asked.classifiers[which]
     regions, public = _public(options, (which,))
@@ -259,20 +259,20 @@ def _copied(options: BuildOptions, parts: Parts, which: int, rng: np.random.Gene
     return copy, _kind(copy)
 
 
-def size_of(copy: Copy) -> int:
+def size_of(copy: Surrogate) -> int:
     """Return how many bytes a copy's tables take as compact JSON."""
     return len(json.dumps(copy.to_dict(), separators=(",", ":")))
 
 
-def _kind(copy: Copy) -> str:
+def _kind(copy: Surrogate) -> str:
     """Say what a surrogate is."""
     if isinstance(copy, Trees):
         return f"a tree of {int((copy.feature == LEAF).sum())} leaves"
-    assert isinstance(copy, Layers)
+    assert isinstance(copy, IntegerReLU)
     return "linear" if len(copy.layers) == 1 else f"{len(copy.layers[0].biases)} rectifiers"
 
 
-def _joint(options: BuildOptions, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Copy, str]:
+def _joint(options: BuildOptions, regions: Regions, parts: Parts, rng: np.random.Generator) -> tuple[Surrogate, str]:
     """Return copies of all classifiers, and a table from the combinations of their labels to regions."""
     made = [_copied(options, parts, which, rng) for which in range(len(options.asked.classifiers))]
     if len(made) == 1:
@@ -287,7 +287,7 @@ def _joint(options: BuildOptions, regions: Regions, parts: Parts, rng: np.random
     return Joint(inputs, tuple(copy for copy, _ in made), table, len(regions.labels)), " + ".join(k for _, k in made)
 
 
-def _gain(options: BuildOptions, regions: Regions, copy: Copy, building: Public, rows: Indices) -> Floats | None:
+def _gain(options: BuildOptions, regions: Regions, copy: Surrogate, building: Public, rows: Indices) -> Floats | None:
     """Return what a kernel between labels is to gain, or None for randomised response."""
     count = len(regions.labels)
     if options.gain is not None:
@@ -323,7 +323,7 @@ def _prior(building: Public, choosing: Public, rng: np.random.Generator) -> Prio
     return tree if told[0] >= told[1] else single
 
 
-def _listed(public: Public, copy: Copy, region: int, first: Indices, rng: np.random.Generator) -> Indices:
+def _listed(public: Public, copy: Surrogate, region: int, first: Indices, rng: np.random.Generator) -> Indices:
     """Return what `draw` chooses among: columns of the region's public records, each from another one.
 
     Places that are some record's own are left out, and of the others those taken whose means are the region's.

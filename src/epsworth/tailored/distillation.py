@@ -26,7 +26,7 @@ from epsworth.classifiers.trees import TreeModel
 from epsworth.grids import Grid
 from epsworth.records import Records
 from epsworth.tailored.sums import Sums, at_random, copy_of_sums, in_whole_numbers, spread, sums_of
-from epsworth.tailored.surrogates import EXACT, LEAF, Copy, Layers, Trees
+from epsworth.tailored.surrogates import EXACT, LEAF, IntegerReLU, Surrogate, Trees
 
 TOGETHER = 4_096  # records that are certified at once
 PROBES = 256
@@ -34,7 +34,7 @@ PROBES = 256
 ABOVE = 1 + 1e-9
 
 
-def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Copy:
+def copy_of(model: Any, grids: Sequence[Grid], records: Records) -> Surrogate:
     """Return a whole-number copy of a classifier's own trees or sums, or say what stands in the way.
 
     Region k is the k-th of the labels that the model lists (``classes_``), or of a network's scores.
@@ -80,7 +80,7 @@ def _ordered(copy: Trees, order: Indices) -> Trees:
 class Certificate(ABC):
     """Where a copy is certain to answer as its classifier does; sufficient, and not necessary."""
 
-    copy: Copy
+    copy: Surrogate
     smooth: Bools
 
     def __call__(self, places: Indices, between: ArrayLike = False) -> Bools:
@@ -116,13 +116,13 @@ class Certificate(ABC):
         """Tell where the winning score leads all others by more than everything was rounded by."""
 
 
-def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Copy) -> Certificate:
+def certificate_of(model: Any, grids: Sequence[Grid], records: Records, copy: Surrogate) -> Certificate:
     """Return where a copy, made by `copy_of` of the same model on the same grids, answers as that; or why not known.
 
     Every rounding counts: that of weights, leaves and shifts, that of the steps, and what the classifier computes by
     floating-point numbers in any order.
     """
-    if isinstance(copy, Layers):
+    if isinstance(copy, IntegerReLU):
         return _of_sums(sums_of(model, grids, records), copy)
     trees, order = read_trees(model), _order(model)
     if not isinstance(copy, Trees):
@@ -137,7 +137,7 @@ class SumsCertificate(Certificate):
     ``residual`` holds, layer by layer, by how much weights and biases differ from those of the model in its units.
     """
 
-    copy: Layers
+    copy: IntegerReLU
     sums: Sums
     scales: list[float]
     residual: list[tuple[Floats, Floats]]
@@ -188,7 +188,7 @@ class SumsCertificate(Certificate):
         return clear
 
 
-def _of_sums(sums: Sums, copy: Layers) -> Certificate:
+def _of_sums(sums: Sums, copy: IntegerReLU) -> Certificate:
     made, scales = in_whole_numbers(sums)
     if made.to_dict() != copy.to_dict():
         raise Unsupported("the copy is not that of this model on these grids")

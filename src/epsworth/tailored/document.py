@@ -17,13 +17,23 @@ from epsworth.numerals import exact_decimal
 from epsworth.space import Domain
 from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.randomisers import Average, Gain, Randomiser, Worst
-from epsworth.tailored.surrogates import EXACT, MOST_COMBINATIONS, Cells, Copy, Joint, Layer, Layers, Trees, require
+from epsworth.tailored.surrogates import (
+    EXACT,
+    MOST_COMBINATIONS,
+    Cells,
+    IntegerReLU,
+    Joint,
+    Layer,
+    Surrogate,
+    Trees,
+    require,
+)
 
 PLAIN = ("layers", "trees", "tree")
 JOINED = ("joint", "cells")
 
 
-def read_copy(table: Any, inputs: Sequence[Input], regions: int) -> Copy:
+def read_copy(table: Any, inputs: Sequence[Input], regions: int) -> Surrogate:
     """Return the copy that a policy's table describes; a wrong entry is named by its path.
 
     Raises
@@ -34,7 +44,7 @@ def read_copy(table: Any, inputs: Sequence[Input], regions: int) -> Copy:
     require(isinstance(table, Mapping), "copy: must be a table")
     kind, inputs = table.get("kind"), tuple(inputs)
     if kind == "joint":
-        found: Copy = _joint(table, inputs, regions)
+        found: Surrogate = _joint(table, inputs, regions)
     elif kind == "cells":
         found = _cells(table, inputs)
     elif kind in PLAIN:
@@ -45,11 +55,11 @@ def read_copy(table: Any, inputs: Sequence[Input], regions: int) -> Copy:
     return found
 
 
-def _plain(table: Mapping[str, Any], inputs: tuple[Input, ...], regions: int) -> Copy:
+def _plain(table: Mapping[str, Any], inputs: tuple[Input, ...], regions: int) -> Surrogate:
     if table["kind"] == "layers":
         given: Any = table.get("layers")
         require(isinstance(given, Sequence) and not isinstance(given, str), "layers: must be a list")
-        return Layers(inputs, tuple(_layer(part, f"layers[{i}]") for i, part in enumerate(given)))
+        return IntegerReLU(inputs, tuple(_layer(part, f"layers[{i}]") for i, part in enumerate(given)))
     columns = {key: _whole(table, key, key) for key in ("feature", "threshold", "left", "right", "roots")}
     sets = table.get("sets", {})
     require(isinstance(sets, Mapping), "sets: must be a table")
@@ -79,7 +89,7 @@ def _cells(table: Mapping[str, Any], inputs: tuple[Input, ...]) -> Cells:
     )  # fmt: skip
 
 
-def _part(table: Any, inputs: tuple[Input, ...], count: int, where: str) -> Copy:
+def _part(table: Any, inputs: tuple[Input, ...], count: int, where: str) -> Surrogate:
     """Return a plain copy; parts have no parts of their own."""
     require(isinstance(table, Mapping), f"{where}: must be a table")
     require(table.get("kind") in PLAIN, f"{where}.kind: must be one of {', '.join(PLAIN)}")
@@ -186,7 +196,7 @@ def _grid(name: str, entry: Any) -> tuple[Grid, bool]:
         raise ValueError(f"{where}.{str(error).removeprefix(f'features.{name}: ')}") from None
 
 
-def _copy(entry: Any, where: str, inputs: list[Input], regions: int) -> Copy:
+def _copy(entry: Any, where: str, inputs: list[Input], regions: int) -> Surrogate:
     """Return a copy; what is wrong is named with the whole path."""
     try:
         return read_copy(entry, inputs, regions)

@@ -20,7 +20,7 @@ from epsworth.keeping import Arrays, Keeping
 from epsworth.parallel import in_order
 from epsworth.tailored.document import read_copy
 from epsworth.tailored.problem import Public, jittered, resampled, uniform
-from epsworth.tailored.surrogates import EXACT, LEAF, Copy, Layer, Layers, Trees
+from epsworth.tailored.surrogates import EXACT, LEAF, IntegerReLU, Layer, Surrogate, Trees
 
 KINDS = ("linear", "tree:32", "relu", "tree:256", "tree:1024")  # the smaller ones first
 TREE = "tree"  # the best of the trees
@@ -60,7 +60,7 @@ def surrogate(
     rng: np.random.Generator,
     n_jobs: int | None = None,
     kept: Keeping | None = None,
-) -> tuple[Copy, float]:
+) -> tuple[Surrogate, float]:
     """Return a copy of the classifier that was learnt from its answers, and the share of ``chosen`` where they agree.
 
     Parameters
@@ -80,7 +80,7 @@ def surrogate(
 
     Returns
     -------
-    copy : Copy
+    copy : Surrogate
     agreement : float
         Where several are tried it is optimistic, as the choice was made by it: what a user is told is measured
         elsewhere, on records that neither built nor chose anything.
@@ -92,7 +92,7 @@ def surrogate(
     if not len(regions):
         raise ValueError("surrogate: none of the public records has a label that is one of the policy's regions")
     own = int((public.regions >= 0).sum())
-    best: tuple[Copy, float] | None = None
+    best: tuple[Surrogate, float] | None = None
     for copy in _copies(places, regions, own, public, several.get(kind, (kind,)), rng, n_jobs, kept):
         agreement = float(np.mean(copy(chosen.places) == chosen.regions))
         if best is None or agreement > best[1]:
@@ -110,13 +110,13 @@ def _copies(
     rng: np.random.Generator,
     n_jobs: int | None,
     kept: Keeping | None,
-) -> list[Copy]:
+) -> list[Surrogate]:
     seed, weights = int(rng.integers(1 << 31)), _weights(own, len(regions))
     leaves = tuple(int(kind.removeprefix("tree:")) for kind in kinds if kind.startswith("tree:"))
     sums = [kind for kind in kinds if not kind.startswith("tree:")]
     part = rng.choice(len(regions), min(MOST, len(regions)), replace=False, p=weights / weights.sum()) if sums else None
     learning = _Learning(places, regions, weights, part, public.inputs, public.count, seed, leaves)
-    result: dict[str, Copy] = {}
+    result: dict[str, Surrogate] = {}
     batches = [*sorted(sums, reverse=True), *([TREE] if leaves else [])]
     for some in in_order(learning, batches, n_jobs=n_jobs, kept=kept):
         result |= some  # rectifiers take longest, so they come first
@@ -136,7 +136,7 @@ class _Learning:
     seed: int
     leaves: tuple[int, ...]
 
-    def __call__(self, kind: str) -> dict[str, Copy]:
+    def __call__(self, kind: str) -> dict[str, Surrogate]:
         """Return the copies of a kind: all trees are the beginning of the largest one."""
         if kind == TREE:
             grown = grow(self.places, self.regions, self.inputs, self.count, self.seed, leaves=max(self.leaves),
@@ -148,11 +148,11 @@ class _Learning:
             return {kind: linear(spread, places, regions, self.count)}
         return {kind: rectifiers(spread, places, regions, self.count, self.seed)}
 
-    def arrays(self, found: dict[str, Copy]) -> Arrays:
+    def arrays(self, found: dict[str, Surrogate]) -> Arrays:
         """Return what is kept of a kind: the tables, as a policy holds them."""
         return {kind: np.array(json.dumps(copy.to_dict())) for kind, copy in found.items()}
 
-    def read(self, kind: str, arrays: Arrays) -> dict[str, Copy]:
+    def read(self, kind: str, arrays: Arrays) -> dict[str, Surrogate]:
         """Return what was kept of a kind: tables that a policy could hold."""
         return {own: read_copy(json.loads(str(table)), self.inputs, self.count) for own, table in arrays.items()}
 
@@ -300,7 +300,7 @@ Affine = tuple[Floats, Floats]  # weights, shape (outputs, inputs), and biases
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """What `Layers` sum: places of numbers, and 1 for a word's position, else 0; and their usual size.
+    """What `IntegerReLU` sum: places of numbers, and 1 for a word's position, else 0; and their usual size.
 
     Attributes
     ----------
@@ -342,7 +342,7 @@ class Spread:
         return weights, layer[1] - weights @ self.middle
 
 
-def linear(spread: Spread, places: Indices, regions: Indices, count: int) -> Layers:
+def linear(spread: Spread, places: Indices, regions: Indices, count: int) -> IntegerReLU:
     """Return the whole-number copy of a multinomial logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
@@ -354,7 +354,7 @@ def linear(spread: Spread, places: Indices, regions: Indices, count: int) -> Lay
     return whole(spread, [spread.folded((model.coef_, model.intercept_))], result, count)
 
 
-def rectifiers(spread: Spread, places: Indices, regions: Indices, count: int, seed: int) -> Layers:
+def rectifiers(spread: Spread, places: Indices, regions: Indices, count: int, seed: int) -> IntegerReLU:
     """Return the whole-number copy of a network with one hidden layer of 16 rectifiers."""
     from sklearn.neural_network import MLPClassifier
 
@@ -374,7 +374,7 @@ def rectifiers(spread: Spread, places: Indices, regions: Indices, count: int, se
     return whole(spread, [spread.folded(first), last], result, count)
 
 
-def whole(spread: Spread, layers: Sequence[Affine], found: Indices, count: int) -> Layers:
+def whole(spread: Spread, layers: Sequence[Affine], found: Indices, count: int) -> IntegerReLU:
     """Return layers in whole numbers; with one score it speaks for the second of two regions.
 
     Parameters
@@ -401,7 +401,7 @@ def whole(spread: Spread, layers: Sequence[Affine], found: Indices, count: int) 
     never = -int((np.abs(numbers) @ reach + np.abs(offsets)).max()) - 1
     table, last = np.zeros((count, numbers.shape[1]), dtype=np.int64), np.full(count, never, dtype=np.int64)
     table[found], last[found] = numbers, offsets
-    return Layers(spread.inputs, (*made, Layer(table, last, 0)))
+    return IntegerReLU(spread.inputs, (*made, Layer(table, last, 0)))
 
 
 def _rounded(weights: Floats, biases: Floats, reach: Floats, *, each: bool) -> tuple[Indices, Indices, Floats]:
@@ -422,10 +422,10 @@ def _rounded(weights: Floats, biases: Floats, reach: Floats, *, each: bool) -> t
     return rounded[0], rounded[1], scale
 
 
-def _constant(spread: Spread, region: int, count: int) -> Layers:
+def _constant(spread: Spread, region: int, count: int) -> IntegerReLU:
     biases = np.zeros(count, dtype=np.int64)
     biases[region] = 1
-    return Layers(spread.inputs, (Layer(np.zeros((count, len(spread.middle)), dtype=np.int64), biases, 0),))
+    return IntegerReLU(spread.inputs, (Layer(np.zeros((count, len(spread.middle)), dtype=np.int64), biases, 0),))
 
 
 def _quietly(model: object, seen: Floats, regions: Indices) -> None:

@@ -24,7 +24,7 @@ from epsworth.arrays import Bools, Indices, distinct_rows
 from epsworth.grids import Grid
 from epsworth.mechanisms.words import SystemWords, WordSource
 from epsworth.tailored.randomisers import Average, ConditionalKernel, Randomiser, asks_only
-from epsworth.tailored.surrogates import Copy
+from epsworth.tailored.surrogates import Surrogate
 
 CHUNK = 1 << 14  # records, or contexts, that are looked at together
 MOST_REPRESENTATIVES = 1 << 12  # of one region
@@ -43,7 +43,7 @@ class Tailoring:
         The copy's inputs.
     sensitive : tuple of bool
         Which of them are replaced; all others, and all columns that are no inputs, are sent as they are.
-    copy : Copy
+    copy : Surrogate
     representatives : tuple of ndarray of int, each of shape ``(candidates, sensitive)``
         For each region places of the sensitive columns that may stand for it, the first choice first.
     default : tuple of int
@@ -58,7 +58,7 @@ class Tailoring:
     labels: tuple[Any, ...]
     grids: tuple[Grid, ...]
     sensitive: tuple[bool, ...]
-    copy: Copy
+    copy: Surrogate
     representatives: tuple[Indices, ...]
     default: tuple[int, ...]
     randomiser: Randomiser

@@ -24,7 +24,7 @@ from epsworth.mechanisms.krr import krr
 from epsworth.mechanisms.rational import log_above, stated_epsilon
 from epsworth.mechanisms.regions import RegionKernel, folded
 from epsworth.mechanisms.words import WordSource
-from epsworth.tailored.surrogates import Copy, Trees
+from epsworth.tailored.surrogates import Surrogate, Trees
 
 MOST_LEAVES = 64
 
@@ -242,7 +242,7 @@ class Gain(Randomiser):
         }
 
 
-def asks_only(copy: Copy, allowed: Sequence[bool]) -> bool:
+def asks_only(copy: Surrogate, allowed: Sequence[bool]) -> bool:
     """Tell whether one tree, or several, ask about allowed inputs alone."""
     asked = copy.feature[copy.feature >= 0] if isinstance(copy, Trees) else np.arange(len(copy.inputs))
     return all(allowed[position] for position in np.unique(asked).tolist())

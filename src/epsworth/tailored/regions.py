@@ -19,7 +19,7 @@ import numpy as np
 
 from epsworth.arrays import Bools, Floats, Indices
 from epsworth.tailored.problem import Public, jittered, orders, resampled, sizes, uniform
-from epsworth.tailored.surrogates import LEAF, Cells, Copy, Joint, Layers, Trees, cell_weights
+from epsworth.tailored.surrogates import LEAF, Cells, IntegerReLU, Joint, Surrogate, Trees, cell_weights
 
 UNASKED = -2
 CONTEXTS = 800  # public records whose public columns are covered
@@ -32,7 +32,7 @@ DEFAULTS, SEEN = 24, 200  # candidates for the default, and the contexts that th
 
 
 def representatives(
-    public: Public, copy: Copy, rng: np.random.Generator, most: int = 24
+    public: Public, copy: Surrogate, rng: np.random.Generator, most: int = 24
 ) -> tuple[list[list[Indices]], Indices]:
     """Return sensitive places that stand for each region, in the order in which they are tried, and the default.
 
@@ -43,7 +43,7 @@ def representatives(
     Parameters
     ----------
     public : Public
-    copy : Copy
+    copy : Surrogate
     rng : numpy.random.Generator
     most : int
         Of a region.
@@ -64,7 +64,7 @@ def representatives(
     return chosen, _default(public, chosen, drawn, rng)
 
 
-def candidates(public: Public, copy: Copy, rng: np.random.Generator) -> Indices:
+def candidates(public: Public, copy: Surrogate, rng: np.random.Generator) -> Indices:
     """Return sensitive places of which some may stand for regions, no two alike, and none of them a public record's.
 
     If the sensitive columns have at most 256 rows of places, these are all of them, whoever has them; if the records
@@ -145,7 +145,7 @@ def boxes(tree: Trees) -> tuple[Indices, Indices, dict[int, Bools]]:
 class _Cover:
     """What copy and classifier say of public records with candidates in them, as far as it was asked."""
 
-    def __init__(self, public: Public, copy: Copy, drawn: Indices, rng: np.random.Generator) -> None:
+    def __init__(self, public: Public, copy: Surrogate, drawn: Indices, rng: np.random.Generator) -> None:
         self.rows = rng.permutation(len(public.places))[:CONTEXTS]
         self.drawn = drawn
         self.copy_first = not isinstance(copy, Trees) or len(copy.roots) == 1  # else the classifier answers sooner
@@ -198,7 +198,7 @@ class _Cover:
             self.second[at, columns[which]] = self._asks[1](self.rows[at], self.drawn[columns[which]])
 
 
-def _steadiest(public: Public, copy: Copy, drawn: Indices, region: int, rng: np.random.Generator) -> list[Indices]:
+def _steadiest(public: Public, copy: Surrogate, drawn: Indices, region: int, rng: np.random.Generator) -> list[Indices]:
     """Return the candidate of a region whose neighbours stay there most often, of equals the one with most margin.
 
     All columns are sensitive, so that it makes no difference which record is asked about.  Numbers are shaken, as a
@@ -226,13 +226,13 @@ def _first(rows: Indices) -> Indices:
     return np.zeros(len(rows), dtype=np.int64)
 
 
-def _margins(copy: Copy, places: Indices) -> Floats:
+def _margins(copy: Surrogate, places: Indices) -> Floats:
     """Return how far records are from another answer: by score, distance, or the nearest side of a leaf's box."""
     if isinstance(copy, Joint):  # units differ from part to part: ranks, of which the lowest counts
         return np.asarray(np.min([_ranks(_margins(part, places)) for part in copy.parts], axis=0))
     if isinstance(copy, Cells):
         return np.minimum(_ranks(_margins(copy.part, places)), _ranks(_leads(copy, places)))
-    if not isinstance(copy, (Layers, Trees)):
+    if not isinstance(copy, (IntegerReLU, Trees)):
         return np.zeros(len(places))
     if not (isinstance(copy, Trees) and copy.names_regions):
         ranked = np.sort(copy.scores(places), axis=1)
@@ -299,7 +299,7 @@ class Fidelity:
     gain: Floats
 
 
-def cells_of(public: Public, copy: Copy, count: int, fidelity: float, rng: np.random.Generator) -> Fidelity:
+def cells_of(public: Public, copy: Surrogate, count: int, fidelity: float, rng: np.random.Generator) -> Fidelity:
     """Cut every region of a copy into about ``count / regions`` cells around medians of public records."""
     each = max(1, count // copy.regions)
     own, result = copy(public.places), []

@@ -28,7 +28,7 @@ from epsworth.classifiers.thresholds import LINEAR, Scored, change_of, logistic_
 from epsworth.classifiers.transformers import Columns
 from epsworth.grids import Grid
 from epsworth.records import Records
-from epsworth.tailored.surrogates import EXACT, MOST_SHIFT, Layer, Layers
+from epsworth.tailored.surrogates import EXACT, MOST_SHIFT, IntegerReLU, Layer
 
 BITS = 24  # of a weight, its sign among them
 HANDED = 2  # bits more of what a hidden layer hands on, where sums leave room for them
@@ -86,7 +86,7 @@ class Sums:
         return np.asarray(z)
 
 
-def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: int = BITS) -> Layers:
+def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: int = BITS) -> IntegerReLU:
     """Return a copy of a linear model or a rectifier network in whole numbers, or say what stands in the way.
 
     Parameters
@@ -103,7 +103,7 @@ def copy_of_sums(model: Any, grids: Sequence[Grid], records: Records, *, bits: i
     return in_whole_numbers(sums_of(model, grids, records), bits)[0]
 
 
-def in_whole_numbers(sums: Sums, bits: int = BITS) -> tuple[Layers, list[float]]:
+def in_whole_numbers(sums: Sums, bits: int = BITS) -> tuple[IntegerReLU, list[float]]:
     """Return the copy, and how many of its units are one unit of the model's sums, layer by layer."""
     (weights, biases), reach = sums.layers[0], sums.reach
     ordered = max([1.0, *(grid.input.places - 1.0 for grid in sums.grids if grid.input.ordered)])
@@ -126,7 +126,7 @@ def in_whole_numbers(sums: Sums, bits: int = BITS) -> tuple[Layers, list[float]]
         whole.append(_rounded(weights, biases, scale, scale * handed))
         handed *= scale
         scales.append(handed)
-    return Layers(tuple(grid.input for grid in sums.grids), tuple(whole)), scales
+    return IntegerReLU(tuple(grid.input for grid in sums.grids), tuple(whole)), scales
 
 
 def _most(weights: Floats, biases: Floats, reach: Floats) -> float:
@@ -157,7 +157,7 @@ def sums_of(model: Any, grids: Sequence[Grid], records: Records) -> Sums:
         raise Unsupported(f"there are {len(grids)} grids for {len(records.names)} columns")
     network, steps, result = _read(model)
     before = preprocessing_before(model, steps)
-    asked = _Asked(before, records, tuple(grids))
+    asked = _Context(before, records, tuple(grids))
     sums = _folded(network, asked)
     places = at_random(grids, JOINT)
     handed = asked(places)
@@ -204,7 +204,7 @@ def _read(model: Any) -> tuple[Network, list[Any], Scored | None]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Context:
     """What the steps hand on at places of all columns."""
 
     before: Preprocessing
@@ -232,7 +232,7 @@ class _Asked:
         return result
 
 
-def _folded(network: Network, asked: _Asked) -> Sums:
+def _folded(network: Network, asked: _Context) -> Sums:
     """Fold the steps into the first layer, column after column, the others being at their first places."""
     first, columns, grids = network.affine[0], asked.columns, asked.grids
     if len(columns) != first.weights.shape[1]:
@@ -279,7 +279,7 @@ def _places_to_ask(grid: Grid, *, bent: bool) -> Indices:
     return np.arange(places)
 
 
-def _sizes(network: Network, asked: _Asked, largest: Floats) -> Floats:
+def _sizes(network: Network, asked: _Context, largest: Floats) -> Floats:
     """Bound the absolute terms of the first sums; infinite where a step's rounding is not known, or they overflow."""
     first, columns, grids = network.affine[0], asked.columns, asked.grids
     ends = [
@@ -325,7 +325,7 @@ def _cut(sums: Sums, found: Scored, handed: Floats) -> Sums:
     )
 
 
-def _agrees(model: Any, sums: Sums, asked: _Asked, places: Indices) -> bool:
+def _agrees(model: Any, sums: Sums, asked: _Context, places: Indices) -> bool:
     """Compare the model's own labels with those that were read, wherever these are clear."""
     answer: Callable[[Any], NDArray[Any]] = as_classifier(model).labels
     return answers_as_read(answer(asked.taken(places)), *sums.network.labels(sums.scores(places)))

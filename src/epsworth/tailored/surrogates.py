@@ -32,7 +32,7 @@ WALKERS = 1 << 15  # pairs of a record and a tree that walk together
 
 
 @dataclass(frozen=True, eq=False)
-class Copy(ABC):
+class Surrogate(ABC):
     """A total function from places to regions, made of whole numbers.
 
     Attributes
@@ -74,7 +74,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Layers(Copy):
+class IntegerReLU(Surrogate):
     """Sums of places (1 for a word's position, else 0), through shifted rectifiers; the first largest score wins."""
 
     kind = "layers"
@@ -157,7 +157,7 @@ class Layers(Copy):
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(Copy):
+class Trees(Surrogate):
     """Sums of whole leaf values; the first largest score wins.  One tree may say the region itself.
 
     Attributes
@@ -322,12 +322,12 @@ Whole = Sequence[int] | Indices
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(Copy):
+class Joint(Surrogate):
     """Several classifiers at once: a table says which region a combination of their regions is.
 
     Attributes
     ----------
-    parts : tuple of Layers or Trees
+    parts : tuple of IntegerReLU or Trees
     table : ndarray of int, shape ``(combinations,)``
         By the parts' regions as digits, the first part's the most significant.
     count : int
@@ -335,7 +335,7 @@ class Joint(Copy):
     """
 
     kind = "joint"
-    parts: tuple[Copy, ...]
+    parts: tuple[Surrogate, ...]
     table: Indices
     count: int
 
@@ -375,12 +375,12 @@ class Joint(Copy):
 
 
 @dataclass(frozen=True, eq=False)
-class Cells(Copy):
+class Cells(Surrogate):
     """The nearest median among the cells of a record's region; the first of equals.
 
     Attributes
     ----------
-    part : Layers or Trees
+    part : IntegerReLU or Trees
         What tells regions, each of which owns at least one cell.
     sensitive : ndarray of int
         The inputs over which distances are added up.
@@ -393,7 +393,7 @@ class Cells(Copy):
     """
 
     kind = "cells"
-    part: Copy
+    part: Surrogate
     sensitive: Indices
     labels: Indices
     medians: Indices
@@ -474,6 +474,6 @@ def _longest(one: Input) -> int:
     return max(1, one.places - 1) if one.ordered else 1
 
 
-def _prove_plain(part: Copy, inputs: tuple[Input, ...], where: str) -> None:
-    require(isinstance(part, (Layers, Trees)), f"{where}: must be a plain copy: layers, trees or a tree")
+def _prove_plain(part: Surrogate, inputs: tuple[Input, ...], where: str) -> None:
+    require(isinstance(part, (IntegerReLU, Trees)), f"{where}: must be a plain copy: layers, trees or a tree")
     require(part.inputs == inputs, f"{where}: must see the same inputs")

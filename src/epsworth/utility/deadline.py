@@ -88,7 +88,7 @@ def _quotient(whole: float, part: float) -> float:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunState:
     """Where a run stands between two queries.
 
     Attributes
@@ -112,7 +112,7 @@ class Standing:
         return self.proven()
 
 
-Watch = Callable[[Standing], object]
+Watch = Callable[[RunState], object]
 
 
 class Deadline:
@@ -123,7 +123,7 @@ class Deadline:
     seconds : float, optional
         Time that the run has, from now on.
     watch : callable, optional
-        Is given the run's `Standing` between queries and records; the run ends where it returns True.
+        Is given the run's `RunState` between queries and records; the run ends where it returns True.
     progress : callable, optional
         Is given the share that is done, whenever that has grown.
     clock : callable
@@ -164,7 +164,7 @@ class Deadline:
         if self.stopped is None and self.seconds is not None and passed >= self.seconds:
             self.stopped = f"by its deadline, after {passed:.1f} seconds"
         if self.stopped is None and self.watch is not None:
-            standing = Standing(self.done, passed, self.mechanisms, self.epsilons, self.proven)
+            standing = RunState(self.done, passed, self.mechanisms, self.epsilons, self.proven)
             wish = self.watch(standing)
             asked = isinstance(wish, (bool, np.bool_)) and bool(wish)  # comparisons of averages are NumPy's
             self.stopped = f"on request, after {passed:.1f} seconds" if asked else None

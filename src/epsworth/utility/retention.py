@@ -84,7 +84,7 @@ class Retention:
 
         Parameters
         ----------
-        asked : Asked
+        asked : Replacements
             About the records.
         wanted : sequence of ndarray
             For each classifier the labels that are to be kept.
@@ -253,7 +253,7 @@ def judge(
 
     Parameters
     ----------
-    known : Asked
+    known : Replacements
         About the public records that built, or chose.
     held : Records
     counted : bool
@@ -373,7 +373,7 @@ def certified(plan: Plan, known: Replacements, kept: Retention, records: Records
 
     Parameters
     ----------
-    known : Asked
+    known : Replacements
         About public records, in whose kind of table the classifier is asked.
     kept : Retention
         Of the records that are looked at.

@@ -87,7 +87,7 @@ class RunOptions(TypedDict, total=False):
         into the classifier is not cut short, and a query that has begun is waited for (it is cut so as to take about a
         quarter of a second, or twice what a query costs whatever its size).
     watch : callable, optional
-        Called between queries and records with the run's `Standing`: ``.done``, ``.seconds``, ``.average()``.  Where it
+        Called between queries and records with the run's `RunState`: ``.done``, ``.seconds``, ``.average()``.  Where it
         returns True the run ends, as after ``seconds``; for whatever reason it does, all bounds hold.  Where there is a
         deadline too, the first averages are there within seconds.
     checkpoint : path, optional

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from epsworth.arrays import Floats, as_floats
 from epsworth.learner.coins import Ints
-from epsworth.learner.config import Asked
+from epsworth.learner.config import ClientConfig
 from epsworth.learner.encoding import signs
-from epsworth.learner.mechanism import Question
+from epsworth.learner.mechanism import Query
 from epsworth.learner.tables.columns import (
     EVEN,
     FINE,
@@ -42,7 +42,7 @@ WIDEST = 1 << 46  # of a published score / 2^32: far beyond what logarithms of f
 
 
 @dataclass(frozen=True, eq=False)
-class Signs(Question):
+class Signs(Query):
     """Signs over the bins of a column times a character of the label."""
 
     epsilon: Fraction
@@ -95,7 +95,7 @@ class Signs(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Products(Question):
+class Products(Query):
     """Products of two columns' published scores, each over its largest size: what weights are learnt from."""
 
     epsilon: Fraction
@@ -133,7 +133,7 @@ class Products(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class Votes(Question):
+class Votes(Query):
     """Whether one of the published candidates, drawn at random, is right about the user's own label."""
 
     epsilon: Fraction
@@ -160,7 +160,7 @@ class Votes(Question):
         return as_floats(self.right(records).mean(axis=0))
 
 
-class Step(Asked):
+class Step(ClientConfig):
     """What clients and server of one step share: a table's configuration, and what was published before."""
 
     config: TableConfig
@@ -245,7 +245,7 @@ class Round(Step):
         return table_rows(columns, self.config.characters, plan.orders, steep=plan.steep)
 
     @cached_property
-    def kernel(self) -> Question:
+    def kernel(self) -> Query:
         """How a user answers."""
         config = self.config
         fine = self.purpose == "quantiles"

@@ -16,7 +16,7 @@ from epsworth.policy.columns import Column, centre, spread
 from epsworth.policy.files.file_tables import Records, TextTable
 from epsworth.policy.ledger.ids import Ids, check_id_column
 from epsworth.policy.policy import Policy
-from epsworth.policy.tables import Perturbation, Placed
+from epsworth.policy.tables import GridColumn, Perturbation
 from epsworth.values import Categories, numbers, spelling
 
 
@@ -27,7 +27,7 @@ class CsvField:
     line for no row.
     """
 
-    def __init__(self, column: Column | Placed, *, alone: bool = False) -> None:
+    def __init__(self, column: Column | GridColumn, *, alone: bool = False) -> None:
         self.column, self.alone = column, alone
         categories = column.feature.categories or ()
         if any("\n" in str(value) or "\r" in str(value) for value in categories):
@@ -56,7 +56,7 @@ class CsvField:
 
     def places(self, texts: Texts) -> Indices:
         """Return where the texts of a part lie on a tailored policy's grid; none is refused."""
-        assert isinstance(self.column, Placed)
+        assert isinstance(self.column, GridColumn)
         known, at = texts.distinct()
         if self.column.feature.categories is not None:
             return self.column.places([self.categories.read(text) for text in known])[at]
@@ -65,7 +65,7 @@ class CsvField:
     def sent(self, drawn: Indices, keep: Bools | None, policy: Policy) -> Sent:
         """Return the words to write; where ``keep`` is false, those of a feature that is not released."""
         at = np.asarray(drawn)
-        if isinstance(self.column, Placed):  # few of its values leave
+        if isinstance(self.column, GridColumn):  # few of its values leave
             places, at = np.unique(at, return_inverse=True)
             return Sent(Words(_csv_words(self.column.values[places]), self.alone), at)
         if keep is None:

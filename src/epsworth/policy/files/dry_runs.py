@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from epsworth.callbacks import check_callback
 from epsworth.files import check_name, check_readable, check_writable
-from epsworth.policy.files.file_tables import Seen, derivation, file_table, with_sep
+from epsworth.policy.files.file_tables import FirstReading, derivation, file_table, with_sep
 from epsworth.policy.files.many_files import MANIFEST, check_limit, digests_of, inputs
 from epsworth.policy.files.one_file import (
     ENDINGS,
@@ -171,7 +171,12 @@ def dry_run(
 
 
 def _told(
-    policy: Policy, seen: list[Seen], request: ChargeRequest, counts: RowCounts | None, place: Path, state: State
+    policy: Policy,
+    seen: list[FirstReading],
+    request: ChargeRequest,
+    counts: RowCounts | None,
+    place: Path,
+    state: State,
 ) -> DryRun:
     """Return the facts of a run."""
     names = tuple(dict.fromkeys(name for one in seen for name in one.columns))
@@ -200,7 +205,7 @@ def _looked_into(place: Path) -> Iterator[Ledger]:
 class Preview(NamedTuple):
     """What a run would be charged for, and where its last output would lie."""
 
-    seen: list[Seen]
+    seen: list[FirstReading]
     identity: Identity
     request: ChargeRequest
     counts: RowCounts | None

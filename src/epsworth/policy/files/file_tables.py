@@ -97,7 +97,7 @@ DIGEST = 32  # bytes
 
 
 @dataclass(frozen=True)
-class Seen:
+class FirstReading:
     """What the first reading found.
 
     Attributes
@@ -154,7 +154,7 @@ class FileTable(ABC):
         self.digest = digest or partial(keyed, os.urandom(DIGEST))
 
     @abstractmethod
-    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> FirstReading:
         """Read the file once and refuse what could not be released; nothing is drawn.
 
         Parameters
@@ -169,13 +169,13 @@ class FileTable(ABC):
 
     @abstractmethod
     def write(
-        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+        self, seen: FirstReading, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:
         """Read the file again, draw every part and write it; return the number of released rows.
 
         Parameters
         ----------
-        seen : Seen
+        seen : FirstReading
             A part whose digest differs from what was seen is not drawn.
         words : callable
             From the number of a part and its digest to its random words; None stands for the system's.
@@ -250,7 +250,7 @@ class TextTable(FileTable):
         """Read what stands before the records; return it, what is written for it, the columns, and the records."""
 
     @alone()
-    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> FirstReading:
         """Read the lines once."""
         digests: list[bytes] = []
         held: list[Held] = []
@@ -272,11 +272,11 @@ class TextTable(FileTable):
                     progress(min(1.0, (len(header) + read) / size))
         if progress is not None:
             progress(1.0)
-        return Seen(self.digest(header), tuple(digests), rows, columns, held=tuple(held))
+        return FirstReading(self.digest(header), tuple(digests), rows, columns, held=tuple(held))
 
     @alone()
     def write(
-        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+        self, seen: FirstReading, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:
         """Draw the parts and write them in order."""
         done = 0
@@ -299,7 +299,7 @@ class TextTable(FileTable):
             progress(1.0)
         return done
 
-    def _taken(self, stream: BinaryIO, seen: Seen, records: Records, line: int) -> Iterator[Taken]:
+    def _taken(self, stream: BinaryIO, seen: FirstReading, records: Records, line: int) -> Iterator[Taken]:
         first = number = 0
         if len(seen.held) == len(seen.parts):
             return
@@ -320,7 +320,7 @@ class TextTable(FileTable):
             raise self.changed()
 
 
-def _of_held(records: Records, seen: Seen, words: WordsOf) -> Iterator[tuple[bytes, int]]:
+def _of_held(records: Records, seen: FirstReading, words: WordsOf) -> Iterator[tuple[bytes, int]]:
     """Yield the parts that are still in memory as they are released, and their rows."""
     for number, (held, digest) in enumerate(zip(seen.held, seen.parts, strict=False)):
         yield records.release(held.read, words(number, digest)), held.rows

@@ -46,7 +46,7 @@ class JsonTable(TextTable):
 
 
 @dataclass
-class Found:
+class ParsedBatch:
     """The objects of a part.
 
     Attributes
@@ -121,12 +121,12 @@ class JsonRecords(Records):
             lines.append(f"{{{', '.join(f'{names[name]}: {text}' for name, text in members.items())}}}")
         return "".join(line + "\n" for line in lines).encode("utf-8")
 
-    def _found(self, part: bytes, first: int) -> Found:
+    def _found(self, part: bytes, first: int) -> ParsedBatch:
         """Find the members of every object; lines like those before by one expression each."""
         layout: re.Pattern[str] | None = None
         before: tuple[str, ...] = ()
         usual: list[str] = []
-        found = Found([], {name: [] for name in self.looked_at})
+        found = ParsedBatch([], {name: [] for name in self.looked_at})
         lines = (line for line in json_lines.LINE.findall(self._text(part, first)) if line.strip(json_lines.WHITE))
         for row, line in enumerate(lines, start=first):
             match = layout.fullmatch(line) if layout is not None else None
@@ -183,7 +183,7 @@ class JsonRecords(Records):
                 ) from None
             raise _not_json(row) from None
 
-    def _inputs(self, found: Found, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:
+    def _inputs(self, found: ParsedBatch, first: int) -> tuple[dict[str, Indices], dict[str, Indices]]:
         columns = {**self.perturbation.ruled, **self.perturbation.seen}
         values = {name: json_lines.decode_values(found.texts[name]) for name in columns}
         inputs = {n: column.encode(values[n], first, number) for n, column in self.perturbation.ruled.items()}

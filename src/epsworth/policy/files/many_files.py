@@ -22,13 +22,13 @@ from epsworth.callbacks import check_callback
 from epsworth.documents import read_json
 from epsworth.files import OutputError, check_name, file_named
 from epsworth.numerals import short
-from epsworth.policy.files.file_tables import Seen, derivation, keyed, with_sep
+from epsworth.policy.files.file_tables import FirstReading, derivation, keyed, with_sep
 from epsworth.policy.files.one_file import ENDINGS, READING, Format, Progress, receipt_of, request_of
 from epsworth.policy.files.outputs import STANDARD, execute_run, hash_of, is_there, on_disk
 from epsworth.policy.files.workers import (
     Drawing,
     Failure,
-    Found,
+    FileReading,
     Map,
     Reading,
     Secret,
@@ -472,7 +472,9 @@ class _Release:
     identity: Identity
     receipt: Receipt
 
-    def finish(self, spread: Map, files: list[Source], seen: list[Seen], digests: list[bytes], told: Progress) -> None:
+    def finish(
+        self, spread: Map, files: list[Source], seen: list[FirstReading], digests: list[bytes], told: Progress
+    ) -> None:
         """Let workers write what is not there yet; then write the manifest, and end the run."""
         name = self.run.id.hex()
         mark = f"{name}.{secrets.token_hex(4)}"
@@ -486,7 +488,7 @@ class _Release:
         self.place.sweep(name)
         self.place.forget(self.run)
 
-    def _tasks(self, files: list[Source], seen: list[Seen], digests: list[bytes], mark: str) -> list[Drawing]:
+    def _tasks(self, files: list[Source], seen: list[FirstReading], digests: list[bytes], mark: str) -> list[Drawing]:
         recorded, path = self.place.recorded(self.run), self.place.path
         return [
             Drawing(
@@ -526,14 +528,14 @@ class _Release:
 
 def _first_reading(
     spread: Map, files: list[Source], counts: RowCounts | None, store: Ledger, told: Progress
-) -> list[Seen]:
+) -> list[FirstReading]:
     """Return what was seen in every file, and count the people of all; the first failure ends it."""
     key = None if counts is None else Secret(store.key)
-    seen: dict[int, Seen] = {}
-    for found in _results(spread, [Reading(file, key) for file in files], Found):
+    seen: dict[int, FirstReading] = {}
+    for found in _results(spread, [Reading(file, key) for file in files], FileReading):
         if isinstance(found, Failure):
             raise ValueError(f"{found.sentence} (nothing was charged)")
-        assert isinstance(found, Found)
+        assert isinstance(found, FileReading)
         seen[found.index] = found.seen
         if counts is not None and found.people is not None:
             counts.add(found.people if found.counts is None else np.repeat(found.people, found.counts))
@@ -541,7 +543,9 @@ def _first_reading(
     return [seen[file.index] for file in files]
 
 
-def _results(spread: Map, tasks: Sequence[Task], kind: type[Found | Written]) -> Iterator[Found | Written | Failure]:
+def _results(
+    spread: Map, tasks: Sequence[Task], kind: type[FileReading | Written]
+) -> Iterator[FileReading | Written | Failure]:
     """Yield what tasks return, in any order and each once; workers are let go however it ends."""
     found: Iterable[Any] = spread(attempt, tasks)
     left = {task.source.index for task in tasks}
@@ -566,7 +570,7 @@ def _garbled(tasks: int) -> ValueError:
     )
 
 
-def digests_of(key: Secret, names: Sequence[str], seen: Sequence[Seen]) -> tuple[list[bytes], bytes]:
+def digests_of(key: Secret, names: Sequence[str], seen: Sequence[FirstReading]) -> tuple[list[bytes], bytes]:
     """Return the digest of every file, and that of all with their names."""
     digests = [_digest(key, bytes(1), one.header, *one.parts) for one in seen]
     return digests, _digest(key, bytes([2]), *(name.encode() for name in names), *digests)

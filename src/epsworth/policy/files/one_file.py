@@ -16,7 +16,7 @@ from epsworth.callbacks import check_callback
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
 from epsworth.numerals import plain, short
 from epsworth.parallel import check_n_jobs
-from epsworth.policy.files.file_tables import FileTable, PartWords, Seen, derivation, file_table, with_sep
+from epsworth.policy.files.file_tables import FileTable, FirstReading, PartWords, derivation, file_table, with_sep
 from epsworth.policy.files.outputs import STANDARD, bytes_of, execute_run, standard_output
 from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowCounts, Run, RunTerms
 from epsworth.policy.policy import Given, Policy, as_policy
@@ -145,7 +145,7 @@ class Checked(NamedTuple):
     """A file that was read once: what a run is charged for."""
 
     table: FileTable
-    seen: Seen
+    seen: FirstReading
     identity: Identity
     request: ChargeRequest
     counts: RowCounts | None

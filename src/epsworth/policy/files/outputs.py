@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from epsworth.arrays import Bools, Indices
     from epsworth.policy.columns import Column
     from epsworth.policy.policy import Policy
-    from epsworth.policy.tables import Placed
+    from epsworth.policy.tables import GridColumn
 
 LIBRARIES = ("builtins", "numpy", "decimal", "fractions", "datetime", "pandas")  # whose types hold one value
 PLAIN = (str, bool, np.bool_, numbers.Real, np.number)  # decimals are looked at apart: they are registered as no reals
@@ -54,7 +54,11 @@ def check_plain(name: str, values: Iterable[Any]) -> None:
 
 
 def check_released(
-    column: Column | Placed, drawn: Indices, keep: Bools | None, policy: Policy, released: nw.Series[Any] | NDArray[Any]
+    column: Column | GridColumn,
+    drawn: Indices,
+    keep: Bools | None,
+    policy: Policy,
+    released: nw.Series[Any] | NDArray[Any],
 ) -> None:
     """Check after a draw that every record has a value of the policy's public table, and no other; else nothing leaves.
 
@@ -74,7 +78,7 @@ def check_released(
 
 
 def _public(
-    column: Column | Placed,
+    column: Column | GridColumn,
     places: Indices,
     keep: Bools | None,
     policy: Policy,

@@ -18,7 +18,7 @@ from epsworth.extras import needed
 from epsworth.files import FULL
 from epsworth.policy.beside import check_metadata
 from epsworth.policy.columns import values_withheld
-from epsworth.policy.files.file_tables import FileTable, Held, Progress, Seen, WordsOf
+from epsworth.policy.files.file_tables import FileTable, FirstReading, Held, Progress, WordsOf
 from epsworth.policy.ledger.ids import Count, Ids, check_id_column, count_ids
 from epsworth.policy.tables import Perturbation
 from epsworth.refusals import alone
@@ -39,7 +39,7 @@ class ParquetTable(FileTable):
         super().__init__(perturbation, path, *more)
 
     @alone()
-    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> Seen:
+    def seen(self, count: Count | None = None, progress: Progress | None = None, *, hold: int = 0) -> FirstReading:
         """Read the batches once."""
         scan, schema = self._scanned()
         rows, digests = self._height(scan), []
@@ -61,11 +61,11 @@ class ParquetTable(FileTable):
         if progress is not None:
             progress(1.0)
         names = tuple(schema.names())
-        return Seen(self.digest(told_types(schema)), tuple(digests), rows, names, held=tuple(held))
+        return FirstReading(self.digest(told_types(schema)), tuple(digests), rows, names, held=tuple(held))
 
     @alone()
     def write(
-        self, seen: Seen, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
+        self, seen: FirstReading, words: WordsOf, sink: Path, progress: Progress | None = None, *, jobs: int | None = 1
     ) -> int:
         """Let the engine write the drawn batches in order; ``jobs`` is left to it."""
         import polars as pl
@@ -112,7 +112,9 @@ class ParquetTable(FileTable):
             raise ValueError("the engine did not write the rows that were drawn, once each; nothing was written")
         return written
 
-    def _released(self, scan: pl.LazyFrame, schema: pl.Schema, seen: Seen, words: WordsOf) -> Iterator[pl.DataFrame]:
+    def _released(
+        self, scan: pl.LazyFrame, schema: pl.Schema, seen: FirstReading, words: WordsOf
+    ) -> Iterator[pl.DataFrame]:
         import polars as pl
 
         first = number = 0

@@ -26,7 +26,7 @@ from epsworth.files import check_readable
 from epsworth.numerals import short
 from epsworth.parallel import MOST_WORKERS, client_of, end_with
 from epsworth.policy.columns import is_ours
-from epsworth.policy.files.file_tables import FileTable, PartWords, Seen, derivation, file_table, keyed
+from epsworth.policy.files.file_tables import FileTable, FirstReading, PartWords, derivation, file_table, keyed
 from epsworth.policy.files.outputs import appear, hash_of, hidden, is_there, on_disk
 from epsworth.policy.ledger import RowCounts
 from epsworth.policy.ledger.ids import Hashes, hashes
@@ -188,11 +188,11 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Found:
+class FileReading:
     """What the first reading of a file found: keyed digests and hashes of ids, and their rows (None: one each)."""
 
     index: int
-    seen: Seen = field(repr=False)
+    seen: FirstReading = field(repr=False)
     people: Hashes | None = field(default=None, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -232,7 +232,7 @@ class Task(Protocol):
     def source(self) -> Source:
         """The file that it is about."""
 
-    def run(self) -> Found | Written:
+    def run(self) -> FileReading | Written:
         """Do it, on any machine, any number of times."""
 
 
@@ -243,15 +243,15 @@ class Reading:
     source: Source
     id_key: Secret | None
 
-    def run(self) -> Found:
+    def run(self) -> FileReading:
         """Read the file once."""
         if self.id_key is None:
-            return Found(self.source.index, self.source.table().seen())
+            return FileReading(self.source.index, self.source.table().seen())
         counts, key = RowCounts(), self.id_key.bytes
         seen = self.source.table().seen(lambda ids: counts.add(hashes(ids, key)))
         people, rows = counts.sorted()
         several = None if len(people) == counts.rows else rows.astype(np.int64)
-        return Found(self.source.index, seen, people, several)
+        return FileReading(self.source.index, seen, people, several)
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ class Drawing:
     Attributes
     ----------
     source : Source
-    seen : Seen
+    seen : FirstReading
         What the first reading found; other bytes are refused.
     output : Path
     identity : str
@@ -275,7 +275,7 @@ class Drawing:
     """
 
     source: Source
-    seen: Seen = field(repr=False)
+    seen: FirstReading = field(repr=False)
     output: Path = field(repr=False)
     identity: str = field(repr=False)
     key: Secret | None
@@ -313,7 +313,7 @@ class Drawing:
         return Written(self.source.index, self.output.name, rows, sha256)
 
 
-def attempt(task: Task) -> Found | Written | Failure:
+def attempt(task: Task) -> FileReading | Written | Failure:
     """Do a task; what goes wrong comes back as a sentence, for a traceback tells its locals to whoever logs it."""
     try:
         return task.run()

@@ -29,7 +29,7 @@ from epsworth.classifiers.reading import (
 from epsworth.numerals import as_float, short
 from epsworth.records import Records, one_record
 from epsworth.rounding import down, up
-from epsworth.utility.deadline import Deadline, Standing
+from epsworth.utility.deadline import Deadline, RunState
 from epsworth.utility.labels import ASKED_AGAIN, answer
 
 
@@ -84,7 +84,7 @@ class Tightening:
         self.method: str | None = None
         self.seen: Witness | None = None  # the nearest flip of a batch, not yet asked about alone
 
-        def shown(standing: Standing) -> object:
+        def shown(standing: RunState) -> object:
             return None if watch is None else watch(Bracket(self.lower, self.upper, standing.seconds))
 
         self.deadline = Deadline(seconds, None if check_callback("watch", watch) is None else shown, progress, clock)
