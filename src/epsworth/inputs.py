@@ -427,5 +427,5 @@ CHECKS: dict[str, Callable[[str, object], Any]] = {  # the others are checked by
     "quantise": partial(whole, least=2, most=10**6),
     "seed": partial(whole, least=0, most=2**63 - 1),  # the largest whole number of TOML
     "service": _service,
-    "surroundings": _truth,
+    "panels": _truth,
 }

@@ -21,10 +21,10 @@ from epsworth.space import Domain, LeakWarning
 from epsworth.utility.choice import Limits
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves
+from epsworth.utility.panels import Panels, panels_of
 from epsworth.utility.problem import DEFAULT_EPSILONS, DEFAULT_MECHANISMS, Problem
 from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import Surroundings, look_around
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,7 +80,7 @@ class Study:
         Of the analysis.  Without one a seed is drawn, and the result tells it.
     service : mapping, optional
         Of a model behind an address: ``budget``, ``batch``, ``timeout``, ``inputs``, ``output``, as for `remote`.
-    surroundings : bool
+    panels : bool
         Whether the result is to hold what a page shows around the choice: labels near one record, whose own values it
         then holds, where that record is safe, a split of the epsilon, groups of records.
     folder : Path
@@ -119,7 +119,7 @@ class Study:
     quantise: int | None = None
     seed: int | None = None
     service: Mapping[str, Any] | None = None
-    surroundings: bool = False
+    panels: bool = False
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
@@ -279,8 +279,8 @@ class Study:
                 policy = found.policy(domain)
             except ValueError as error:  # a mechanism without an exact sampler has curves, and no releases
                 without = str(error)
-        if self.surroundings and not curves.stopped:
-            around = look_around(
+        if self.panels and not curves.stopped:
+            around = panels_of(
                 curves, problem, frame, found=found, record=self.on if isinstance(self.on, int) else None,
                 ask_model=not self.remote, rng=seed,
             )  # fmt: skip
@@ -288,7 +288,7 @@ class Study:
         return StudyResult(
             study=self, curves=curves, recommendation=found, domain=domain, policy=text,
             no_policy=without if text is None else None, files=digests, fingerprint=answers,
-            versions=inputs.versions(), date=date, seed=seed, seconds=time.monotonic() - began, surroundings=around,
+            versions=inputs.versions(), date=date, seed=seed, seconds=time.monotonic() - began, panels=around,
         )  # fmt: skip
 
     def _model(self, trust: bool | Sequence[str], send: bool, cache: str | Path | None) -> Classifier:
@@ -380,7 +380,7 @@ class StudyResult(Result):
         Of the analysis: the study's, or the one that was drawn.
     seconds : float
         Wall-clock time, loading included.
-    surroundings : Surroundings or None
+    panels : Panels or None
         What lies around the choice, where the study asks for it: it holds the values of one record.
 
     Examples
@@ -414,7 +414,7 @@ class StudyResult(Result):
     date: str
     seed: int
     seconds: float
-    surroundings: Surroundings | None = None
+    panels: Panels | None = None
 
     def __repr__(self) -> str:
         return f"<StudyResult of {self.date}: {self.curves!r}>"

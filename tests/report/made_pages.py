@@ -12,9 +12,9 @@ from epsworth.guarantees import Approximate, Pure
 from epsworth.space import Domain
 from epsworth.utility.boxes import SafeBox
 from epsworth.utility.curves import Curves
+from epsworth.utility.panels import DecisionMap, Grouping, Panels, served
 from epsworth.utility.quantities import Bounds
 from epsworth.utility.splitting import Split
-from epsworth.utility.surroundings import DecisionMap, Grouping, Surroundings, served
 
 HOSTILE = "</script><script>alert(1)</script>\"'&{lower}\u202e\u0000\u2028\ud800<!--"
 
@@ -102,7 +102,7 @@ def sexes(made, of, m, e):
 
 
 def around(made, record=3, *, split=True, point=(0, -1)):
-    """Return surroundings that fit made curves: regions split by a slanted line, masses in a heap."""
+    """Return panels that fit made curves: regions split by a slanted line, masses in a heap."""
     names = tuple(map(str, made.features))[:2]
     size = 64 if len(names) == 2 else 200
     own = str(made.labels[record])
@@ -124,7 +124,7 @@ def around(made, record=3, *, split=True, point=(0, -1)):
         mechanism="pm", total=4.0, on="average", features=("age", "bmi"), epsilons=(3.0, 1.0), lower=0.7529,
         upper=0.7535, even_lower=0.7019, even_upper=0.7021, guarantee=Pure(4.0, "record"), confidence=0.999,
     )  # fmt: skip
-    return Surroundings(
+    return Panels(
         record=record, records=len(made.labels), mechanism=made.mechanisms[point[0]],
         epsilon_per_record=made.guarantees[point[0]][point[1]].epsilon, map=drawn,
         box=box, values=(33.0,) * len(names), split=shared if split and names == ("age", "bmi") else None,

@@ -1,4 +1,4 @@
-"""What stands beside the curves: its numbers are the surroundings', on the safe side; others' are refused."""
+"""What stands beside the curves: its numbers are the panels', on the safe side; others' are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.rounding import round_down
-from epsworth.utility.surroundings import Grouping, Surroundings
+from epsworth.utility.panels import Grouping, Panels
 
 
 def section(html, name):
@@ -32,7 +32,7 @@ def rows(html):
 def test_labels_of_the_map_are_counted_and_told_apart():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "mapped")
+    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "mapped")
     told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
     for number, label in enumerate(held.map.labels):
         assert told[label] == f"{(held.map.cells == number).sum():,} of 4,096"
@@ -42,7 +42,7 @@ def test_labels_of_the_map_are_counted_and_told_apart():
 def test_safe_ranges_are_rounded_inwards():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "safe")
+    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "safe")
     for row, low, high, own in zip(rows(html)[1:], held.box.lower, held.box.upper, held.values, strict=True):
         first, last = map(float, re.fullmatch(r"(\S+) to (\S+)", row[2]).groups())
         assert low <= first <= own <= last <= high
@@ -52,7 +52,7 @@ def test_safe_ranges_are_rounded_inwards():
 def test_the_split_is_the_splits():
     made = curves(2, 9, 40)
     held = around(made)
-    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html, "split")
+    html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "split")
     cells = [row[:3] for row in rows(html)]
     assert cells[1:3] == [["age", "2", "3"], ["bmi", "2", "1"]]
     assert cells[4:] == [["even", "70.1\u00a0%", "70.3\u00a0%"], ["split", "75.2\u00a0%", "75.4\u00a0%"]]
@@ -66,7 +66,7 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
     choice = ew.recommend(made, at_least=0.7, max_epsilon=40, of=of).choice
     m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
     html = section(
-        ew.report.report(made, at_least=0.7, max_epsilon=40, of=of, surroundings=around(made, point=(m, e))).html,
+        ew.report.report(made, at_least=0.7, max_epsilon=40, of=of, panels=around(made, point=(m, e))).html,
         "groups",
     )
     lower = made.bounds(of).lower[m, e]
@@ -89,7 +89,7 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
 def test_groups_of_another_point_are_not_shown_as_if_they_were_of_this_one():
     made = curves(3, 9, 40)
     html = section(
-        ew.report.report(made, at_least=0.7, max_epsilon=40, surroundings=around(made, point=(1, 8))).html, "groups"
+        ew.report.report(made, at_least=0.7, max_epsilon=40, panels=around(made, point=(1, 8))).html, "groups"
     )
     told = html.replace("<bdi>", "").replace("</bdi>", "")
     assert "sex: " not in told
@@ -111,18 +111,18 @@ def test_plain_curves_have_no_such_sections_but_groups_by_label():
 def test_the_policy_is_that_of_the_recommendation():
     made = curves(2, 9, 40, names=["pm", "sw"])
     held = around(made)
-    read = Read(ew.report.report(made, at_least=0.85, max_epsilon=40, surroundings=held).html)
+    read = Read(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html)
     policy = ew.Policy.from_toml(read.numbers["policy"])
     found = ew.recommend(made, at_least=0.85, max_epsilon=40)
     assert policy == found.policy(held.domain)
     assert policy.fingerprint in read.text
     for lacking in (replace(held, domain=None), replace(held, declared=False)):
-        read = Read(ew.report.report(made, at_least=0.85, max_epsilon=40, surroundings=lacking).html)
+        read = Read(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=lacking).html)
         assert "policy" not in read.numbers
-    assert "policy" not in Read(ew.report.report(made, at_least=0.9995, max_epsilon=40, surroundings=held).html).numbers
+    assert "policy" not in Read(ew.report.report(made, at_least=0.9995, max_epsilon=40, panels=held).html).numbers
 
 
-def test_hostile_surroundings_stay_text():
+def test_hostile_panels_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
     held = around(made)
     choice = ew.recommend(made, at_least=0.9, max_epsilon=40).choice
@@ -131,7 +131,7 @@ def test_hostile_surroundings_stay_text():
         notes=(HOSTILE,) * 20,
         groups=(Grouping(HOSTILE, "stability", (HOSTILE, "<i>"), (15, 15), (0.5, 0.5), (0.5, 0.5)),),
     )  # fmt: skip
-    html = ew.report.report(made, surroundings=held).html
+    html = ew.report.report(made, panels=held).html
     assert html.count("<script") == 2 + ('id="whole"' in html)
     assert "<b>" not in html
     assert "<i>" not in html
@@ -139,7 +139,7 @@ def test_hostile_surroundings_stay_text():
 
 
 @pytest.mark.slow
-def test_ten_thousand_records_with_surroundings_fit():
+def test_ten_thousand_records_with_panels_fit():
     from epsworth.report.page import Source
     from epsworth.report.result import _of_curves
 
@@ -163,7 +163,7 @@ def test_ten_thousand_records_with_surroundings_fit():
 
 
 @pytest.mark.slow
-def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
+def test_commands_keep_panels_beside_curves(cli, tmp_path, monkeypatch):
     skops_io = pytest.importorskip("skops.io")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
         code, _, err = cli(*words, *asked, "--json", "a.json", "--report", "a.html")
         assert code == 0, err
         document = json.loads((tmp_path / "a.json").read_text())
-        held = Surroundings.from_dict(document["surroundings"])
+        held = Panels.from_dict(document["panels"])
         assert held.map is not None
         assert held.seed == 1
         assert cli("report", "a.json", "-o", "b.html")[0] == 0
@@ -205,14 +205,14 @@ def test_commands_keep_surroundings_beside_curves(cli, tmp_path, monkeypatch):
         if words[0] == "recommend":  # the other page accepts epsilon 4 at most, where nothing is enough
             assert "Policy" in repr(ew.Policy.from_toml(one.numbers["policy"]))
     code, _, _ = cli("utility", *asked, "--json", "c.json")
-    assert "surroundings" not in json.loads((tmp_path / "c.json").read_text())
+    assert "panels" not in json.loads((tmp_path / "c.json").read_text())
 
 
 def test_the_page_says_what_its_result_holds():
     made = curves(2, 9, 40)
     plain = Read(ew.report.report(made).html).text
     assert "The result holds every record's bounds and label." in plain
-    read = Read(ew.report.report(made, surroundings=around(made)).html).text
+    read = Read(ew.report.report(made, panels=around(made)).html).text
     assert (
         "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
     )
@@ -222,9 +222,9 @@ def test_a_better_split_is_refused_in_the_decision_with_its_reason():
     made = curves(4, 9, 40)
     held = around(made)
     text = Read(
-        re.search('<section class="decision.*?</section>', ew.report.report(made, surroundings=held).html, re.S)[0]
+        re.search('<section class="decision.*?</section>', ew.report.report(made, panels=held).html, re.S)[0]
     ).text
     assert "at least 75.2\u00a0%, in place of 70.1\u00a0%" in text
     assert "not declared public" in text
     worse = replace(held, split=replace(held.split, lower=0.7, upper=0.7))
-    assert "in place of" not in ew.report.report(made, surroundings=worse).html
+    assert "in place of" not in ew.report.report(made, panels=worse).html

@@ -35,7 +35,7 @@ AROUND = curves(4, 12, 60, accuracy=True, notes=["a note"] * 5)
 
 
 def surrounded(made):
-    return ew.report.report(made, at_least=0.85, surroundings=around(made))
+    return ew.report.report(made, at_least=0.85, panels=around(made))
 
 
 MADE = {

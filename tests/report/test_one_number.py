@@ -44,7 +44,7 @@ PAGES = {
     **{name: (lambda name=name: ew.report.report_document(document(name))) for name in MAKERS},
     "policy": lambda: ew.report.report(POLICY),
     "curves": lambda: ew.report.report(curves(4, 9, 40, accuracy=True, weak=True), at_least=0.85, max_epsilon=40),
-    "around": lambda: ew.report.report(curves(4, 9, 40), at_least=0.85, surroundings=around(curves(4, 9, 40))),
+    "around": lambda: ew.report.report(curves(4, 9, 40), at_least=0.85, panels=around(curves(4, 9, 40))),
 }
 
 

@@ -33,7 +33,7 @@ def test_a_page_is_made_of_results_only(given):
         ({"at_least": True}, ValueError, "at_least must lie in (0, 1], got True"),
         ({"at_least": float("nan")}, ValueError, "at_least must lie in (0, 1], got nan"),
         ({"delta": "a"}, ValueError, "delta must lie in [0, 1), got 'a'"),
-        ({"surroundings": 3}, TypeError, "surroundings must be what look_around returns, got a int"),
+        ({"panels": 3}, TypeError, "panels must be what panels_of returns, got a int"),
         ({"command": 3}, TypeError, "command must be a text, got 3"),
         ({"origins": 3}, TypeError, "origins must be a mapping of texts, got 3"),
     ],

@@ -79,7 +79,7 @@ def test_epsilons_are_kept_by_their_texts(numbers):
         ({"seed": "1.5"}, "seed must be a whole number from 0 to"),
         ({"quantise": "1"}, "quantise must be a whole number from 2 to"),
         ({"version": "2"}, "version must be 1, got 2; read it with a newer epsworth"),
-        ({"surroundings": "1"}, "surroundings must be true or false, got 1"),
+        ({"panels": "1"}, "panels must be true or false, got 1"),
         ({"service": "{batch = 8}"}, "service is for a model behind an address, and model is a file; leave it out"),
         ({"service": "{batch = 0}"}, "service.batch must be a whole number from 1 to 1000000, got 0"),
         ({"service": "{bach = 1}"}, "unknown entry 'service.bach'; did you mean 'batch'?"),

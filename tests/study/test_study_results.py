@@ -126,16 +126,16 @@ def test_a_result_holds_no_values_of_records(world):
 
 @pytest.mark.slow
 def test_what_surrounds_a_choice_is_held_where_the_study_asks_for_it(tmp_path):
-    study = ew.Study.load(made(tmp_path, changed(surroundings="true", epsilons="[2, 4]", mechanisms='["pm"]')))
+    study = ew.Study.load(made(tmp_path, changed(panels="true", epsilons="[2, 4]", mechanisms='["pm"]')))
     found = study.run()
-    assert found.surroundings.records == 24
+    assert found.panels.records == 24
     document = json.loads(json.dumps(found.to_dict()))
-    assert ew.StudyResult.from_dict(document).surroundings.to_dict() == found.surroundings.to_dict()
+    assert ew.StudyResult.from_dict(document).panels.to_dict() == found.panels.to_dict()
 
 
 JUNK = {
     "study": 1, "curves": [[]], "files": {"model": {"sha256": 1, "bytes": 1}}, "policy": 1, "no_policy": [],
-    "fingerprint": True, "versions": {"epsworth": 1}, "date": 1e308, "seed": 0.5, "seconds": "x", "surroundings": {},
+    "fingerprint": True, "versions": {"epsworth": 1}, "date": 1e308, "seed": 0.5, "seconds": "x", "panels": {},
     "domain": {"a": 1},
 }  # fmt: skip
 
@@ -148,7 +148,7 @@ def test_junk_in_a_result_is_refused(world, name):
     with pytest.raises(ValueError, match=f"^{name}[ :]"):
         ew.StudyResult.from_dict(document | {name: JUNK[name]})
     document.pop(name)
-    if name != "surroundings":
+    if name != "panels":
         with pytest.raises(ValueError, match=f"^{name} is missing; run the study again"):
             ew.StudyResult.from_dict(document)
 

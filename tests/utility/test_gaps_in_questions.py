@@ -22,8 +22,8 @@ import epsworth as ew
 from epsworth.policy import Policy
 from epsworth.results import json_form
 from epsworth.space import Domain, Feature
+from epsworth.utility.panels import panels_of
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import look_around
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -74,13 +74,13 @@ def test_a_page_shows_a_record_with_a_gap_where_it_is_perturbed():
     domain = Domain.of({"x0": RANGE, "x1": {**RANGE, "missing": 1, "integer": True}})
     problem = ew.Problem.of(model, rows, sensitive=[0, 1], mechanisms="pm", epsilons=[2.0], domain=domain)
     curves = Run.of(rng=0).curves(problem)
-    around = look_around(curves, problem, rows, record=0, rng=0)
+    around = panels_of(curves, problem, rows, record=0, rng=0)
     assert np.isnan(rows[0]).all()
     assert around.map.own == (0.9, 1.0)
     assert around.box is None
     assert "x0" in " ".join(around.notes)
     json.dumps(json_form(around.to_dict()), allow_nan=False)
-    whole = look_around(curves, problem, rows, record=1, rng=0)
+    whole = panels_of(curves, problem, rows, record=1, rng=0)
     assert whole.box.features == ("x0", "x1")  # of the ranges, without the rounding
     assert not np.isnan(rows[1]).any()
 

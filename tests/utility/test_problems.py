@@ -10,8 +10,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import epsworth as ew
 from epsworth.numerals import short
+from epsworth.utility.panels import panels_of
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import look_around
 
 X = np.random.default_rng(0).random((60, 3))
 Y = X.sum(axis=1) > 1.5
@@ -46,7 +46,7 @@ def test_pages_say_that_a_model_was_fitted_again():
     problem = ew.Problem.of(model, X, **ASKED)
     curves = Run.of(rng=0).curves(problem)
     model.fit(X, ~Y)
-    around = look_around(curves, problem, X)
+    around = panels_of(curves, problem, X)
     assert (around.map, around.box, around.split) == (None, None, None)
     assert "answers otherwise" in around.notes[-1]
 
@@ -55,11 +55,11 @@ def test_pages_are_about_the_problem_that_the_curves_answer():
     problem, other = (ew.Problem.of(forest(), X, **ASKED | {"sensitive": columns}) for columns in ([0, 1], [0, 2]))
     curves = Run.of(rng=0).curves(problem)
     with pytest.raises(ValueError, match="the curves answer a problem of other features, records or labels"):
-        look_around(curves, other, X)
+        panels_of(curves, other, X)
     with pytest.raises(TypeError, match="give curves, their problem, its table, in this order"):
-        look_around(problem, curves, X)
+        panels_of(problem, curves, X)
     with pytest.raises(ValueError, match="record must be a whole number from 0 to 59"):
-        look_around(curves, problem, X, record=1.5)
+        panels_of(curves, problem, X, record=1.5)
 
 
 def test_no_value_of_a_table_is_shown():

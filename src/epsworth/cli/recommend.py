@@ -207,11 +207,11 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
         plot_curves(answer.curves, given["plot"], on=[found.on], of=found.of, recommended=found)
     if given["report"] is None:
         return {}
-    from epsworth.cli.report import beside_curves, surroundings, write_page
+    from epsworth.cli.report import beside_curves, panels_for, write_page
 
     around = None
     if answer.loaded is not None:
-        around, cut = surroundings(given, answer.loaded, answer.curves, answer.problem, answer.found)
+        around, cut = panels_for(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
     write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
     return beside_curves(around)

@@ -18,8 +18,8 @@ from epsworth.inputs import in_a_line, is_address, versions
 if TYPE_CHECKING:
     from epsworth.space import Domain
     from epsworth.utility.curves import Curves
+    from epsworth.utility.panels import Panels
     from epsworth.utility.recommendation import Recommendation
-    from epsworth.utility.surroundings import Surroundings
 
 
 def report(
@@ -66,7 +66,7 @@ def write_page(
     path: Path | None,
     curves: Curves,
     found: Recommendation | None = None,
-    around: Surroundings | None = None,
+    around: Panels | None = None,
     loaded: asking.Inputs | None = None,
 ) -> None:
     """Write what --report asks for: the page of curves, with the command that made them and what it read."""
@@ -74,7 +74,7 @@ def write_page(
 
     if path is None:
         return
-    beside: dict[str, Any] = {"command": command_line(), "surroundings": around}
+    beside: dict[str, Any] = {"command": command_line(), "panels": around}
     if loaded is not None:  # else the curves were: whatever computed them, it was not this run
         beside["origins"] = {**loaded.origins, "Versions": in_a_line(versions())}
     if found is not None:
@@ -84,15 +84,15 @@ def write_page(
         report(curves, on=on, **beside).save(path)
 
 
-def surroundings(
+def panels_for(
     given: Mapping[str, Any], asked: asking.Inputs, curves: Curves, question: Any, found: Recommendation | None
-) -> tuple[Surroundings | None, bool]:
+) -> tuple[Panels | None, bool]:
     """Return what a page shows beside curves, where it is asked for, and whether Ctrl-C has cut that short.
 
     A run that was to end early ends; a service is not asked again.
     """
+    from epsworth.utility.panels import panels_of
     from epsworth.utility.recommendation import recommend
-    from epsworth.utility.surroundings import look_around
 
     if found is None:
         found = recommend(curves, at_least=0.9, on="average" if len(curves.labels) > 1 else "worst")
@@ -100,7 +100,7 @@ def surroundings(
     free = not (address or curves.stopped or given["within_seconds"] is not None)
     try:
         with options.progress_bar("looking around one record") as progress:
-            around = look_around(
+            around = panels_of(
                 curves, question, asked.frame, found=found, ask_model=free, rng=given["seed"], progress=progress
             )
         return replace(around, declared=not given["domain_from_data"]), False
@@ -108,7 +108,7 @@ def surroundings(
         return None, True
 
 
-def beside_curves(around: Surroundings | None, declared: Domain | None = None) -> dict[str, Any]:
+def beside_curves(around: Panels | None, declared: Domain | None = None) -> dict[str, Any]:
     """Return what files keep beside curves: declared ranges, and what a page shows of one record."""
     from epsworth.report.result import beside
 

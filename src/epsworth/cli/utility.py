@@ -9,7 +9,7 @@ import typer
 
 from epsworth.cli import asking, options, show
 from epsworth.cli.panels import QUESTION
-from epsworth.cli.report import beside_curves, surroundings, write_page
+from epsworth.cli.report import beside_curves, panels_for, write_page
 from epsworth.cli.running import leave_if
 
 
@@ -71,7 +71,7 @@ def utility(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    around, cut = (None, False) if report is None else surroundings(context.params, loaded, curves, question, None)
+    around, cut = (None, False) if report is None else panels_for(context.params, loaded, curves, question, None)
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from epsworth import drawing
 from epsworth.report.text import NOTE, cleaned, escaped, name
 from epsworth.rounding import show_up
-from epsworth.utility.surroundings import DecisionMap
+from epsworth.utility.panels import DecisionMap
 
 LABEL = 20  # characters of a name beside a curve
 NAMES = 152  # width that names beside curves take

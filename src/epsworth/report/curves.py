@@ -17,8 +17,8 @@ from epsworth.report.shown import SHARES, Shown
 from epsworth.report.text import SPACE, at, cleaned, markup, mechanism_name, name, names, percent, percent_of, sure
 from epsworth.rounding import round_down, show_down, show_up
 from epsworth.utility.boxes import SafeBox, texts
+from epsworth.utility.panels import MOST_VALUES, DecisionMap, Panels, numbered, served
 from epsworth.utility.splitting import Split
-from epsworth.utility.surroundings import MOST_VALUES, DecisionMap, Surroundings, numbered, served
 
 TITLE = "What is this epsilon worth?"
 TOGETHER = 5  # curves in one picture; more get a picture each
@@ -41,7 +41,7 @@ OBSERVER = {  # how the script tells what an epsilon means
 }
 
 
-def curves_page(shown: Shown, source: Source, around: Surroundings | None = None) -> Page:
+def curves_page(shown: Shown, source: Source, around: Panels | None = None) -> Page:
     """Return the page; ``around`` is what a file keeps beside curves."""
     policy, count, features = _policy(shown, around), len(shown.curves.labels), shown.curves.features
     drawn = [_figures(shown, i) for i in range(len(shown.views))]
@@ -70,7 +70,7 @@ def curves_page(shown: Shown, source: Source, around: Surroundings | None = None
     )  # fmt: skip
 
 
-def _policy(shown: Shown, around: Surroundings | None) -> Policy | None:
+def _policy(shown: Shown, around: Panels | None) -> Policy | None:
     """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
     if around is None or around.domain is None or not around.declared or shown.found.choice is None:
         return None
@@ -83,7 +83,7 @@ def _policy(shown: Shown, around: Surroundings | None) -> Policy | None:
 # ---- the decision
 
 
-def _decision(shown: Shown, around: Surroundings | None) -> Block:
+def _decision(shown: Shown, around: Panels | None) -> Block:
     if shown.point is None:
         return blocks.decision(WORDS["nothing"], (), shown.found.feasible)
     (m, e), view = shown.point, shown.views[0]
@@ -296,7 +296,7 @@ def _records(shown: Shown) -> Block:
     return blocks.section("records", title, told, pair, loose if shown.curves.over == "dataset" else None)
 
 
-def _groups(shown: Shown, around: Surroundings | None) -> Block | None:
+def _groups(shown: Shown, around: Panels | None) -> Block | None:
     """Return which groups of records are guaranteed least at the point that the page opens with."""
     if shown.point is None or shown.unfinished:
         return None
@@ -332,12 +332,12 @@ def _groups(shown: Shown, around: Surroundings | None) -> Block | None:
 # ---- around the choice
 
 
-def _which(around: Surroundings) -> str:
+def _which(around: Panels) -> str:
     """Name the record that map and ranges are about."""
     return f"record {around.record}" if around.records > 1 else "the record"
 
 
-def _map(around: Surroundings, drawn: DecisionMap | None) -> Block | None:
+def _map(around: Panels, drawn: DecisionMap | None) -> Block | None:
     if drawn is None:
         return None
     features = " and ".join(cleaned(one, 40) for one in drawn.features)
@@ -358,7 +358,7 @@ def _map(around: Surroundings, drawn: DecisionMap | None) -> Block | None:
     return blocks.section("mapped", "Where the label changes", blocks.pair(drawing, listed))
 
 
-def _safe(around: Surroundings, box: SafeBox | None) -> Block | None:
+def _safe(around: Panels, box: SafeBox | None) -> Block | None:
     """Return the ranges in which the label of one record is safe, both ends rounded inwards."""
     if box is None:
         return None
@@ -386,7 +386,7 @@ def _safe(around: Surroundings, box: SafeBox | None) -> Block | None:
     )  # fmt: skip
 
 
-def _split(around: Surroundings, split: Split | None) -> Block | None:
+def _split(around: Panels, split: Split | None) -> Block | None:
     if split is None:
         return None
     even = split.total / len(split.features)
@@ -418,7 +418,7 @@ def _split(around: Surroundings, split: Split | None) -> Block | None:
 # ---- what is not protected, and where it comes from
 
 
-def _limits(shown: Shown, around: Surroundings | None) -> Block:
+def _limits(shown: Shown, around: Panels | None) -> Block:
     curves = shown.curves
     said: list[object] = [
         markup(
@@ -440,7 +440,7 @@ def _limits(shown: Shown, around: Surroundings | None) -> Block:
     return blocks.limits("show it to whom the table may be shown.", said, notes, private=whose)
 
 
-def _origin(shown: Shown, around: Surroundings | None) -> list[tuple[str, object]]:
+def _origin(shown: Shown, around: Panels | None) -> list[tuple[str, object]]:
     curves = shown.curves
     facts: list[tuple[str, object]] = [
         ("Perturbed", names(curves.features)),
@@ -468,7 +468,7 @@ def _origin(shown: Shown, around: Surroundings | None) -> list[tuple[str, object
     return facts + ([("Seed", str(around.seed))] if around.seed is not None else [])
 
 
-def _holds(around: Surroundings | None) -> str:
+def _holds(around: Panels | None) -> str:
     """Say what the result holds of the records."""
     told = "The result holds every record's bounds and label"
     if around is None:

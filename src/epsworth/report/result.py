@@ -23,9 +23,9 @@ from epsworth.report.shown import Shown, held
 from epsworth.space import LeakWarning
 from epsworth.study import WANTED, StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
+from epsworth.utility.panels import Panels
 from epsworth.utility.population import Population
 from epsworth.utility.recommendation import recommend
-from epsworth.utility.surroundings import Surroundings
 from epsworth.utility.tailored import Tailored
 
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
@@ -51,7 +51,7 @@ def report(
     max_epsilon: float | None = None,
     at_most_sure: float | None = None,
     command: str | None = None,
-    surroundings: Surroundings | None = None,
+    panels: Panels | None = None,
     origins: Mapping[str, str] | None = None,
     heading: Heading | None = None,
 ) -> Page:
@@ -70,8 +70,8 @@ def report(
         Readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
-    surroundings : Surroundings, optional
-        From ``epsworth.utility.surroundings.look_around``: safe ranges, the map of labels, groups, declared ranges.
+    panels : Panels, optional
+        From ``epsworth.utility.panels.panels_of``: safe ranges, the map of labels, groups, declared ranges.
     origins : mapping of str to str, optional
         Where curves come from, word by word, to be shown: files, versions.
     heading : Heading, optional
@@ -84,7 +84,7 @@ def report(
     Raises
     ------
     TypeError
-        For a result that has no page here, or surroundings, a command or origins of another kind.
+        For a result that has no page here, or panels, a command or origins of another kind.
     ValueError
         For a target outside (0, 1], and a view that the curves do not have.
 
@@ -96,8 +96,8 @@ def report(
     >>> "Use Piecewise (pm) at " in page.html
     True
     """
-    if surroundings is not None and not isinstance(surroundings, Surroundings):
-        raise TypeError(f"surroundings must be what look_around returns, got a {type(surroundings).__name__}")
+    if panels is not None and not isinstance(panels, Panels):
+        raise TypeError(f"panels must be what panels_of returns, got a {type(panels).__name__}")
     if origins is not None and not isinstance(origins, Mapping):
         raise TypeError(f"origins must be a mapping of texts, got {short(origins)}")
     if isinstance(result, Policy):
@@ -107,19 +107,19 @@ def report(
         return report_document(document_of(result), command=command, heading=heading)
     if not isinstance(result, (Curves, StudyResult)):
         raise TypeError(f"result must be Curves, a Policy, or what tailor returns, got a {type(result).__name__}")
-    document = result.to_dict() | ({} if surroundings is None else beside(surroundings))
+    document = result.to_dict() | ({} if panels is None else beside(panels))
     source = replace(_source(_written(document), command, heading), origins=origins or {})
     wanted = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
     if isinstance(result, StudyResult):
         return _of_study(result, wanted, source, document)
-    return _of_curves(result, wanted, source, document.get("population"), surroundings)
+    return _of_curves(result, wanted, source, document.get("population"), panels)
 
 
-def beside(surroundings: Surroundings) -> dict[str, Any]:
+def beside(panels: Panels) -> dict[str, Any]:
     """Return what a file keeps beside curves."""
-    ranges = surroundings.domain if surroundings.declared else None
+    ranges = panels.domain if panels.declared else None
     declared = {} if ranges is None else {"domain": ranges.to_dict()}
-    return declared | {"surroundings": surroundings.to_dict()}
+    return declared | {"panels": panels.to_dict()}
 
 
 def report_document(document: Mapping[str, Any], *, command: str | None = None, heading: Heading | None = None) -> Page:
@@ -230,13 +230,13 @@ def _of_file(document: Document, asked: dict[str, Any], source: Source) -> Page:
         if document.get("format") != FORMAT:
             return _of_document(document, asked, source, RESULTS)
         said, curves = {}, document
-    found, around = Curves.from_dict(curves), document.get("surroundings")
+    found, around = Curves.from_dict(curves), document.get("panels")
     if said:
         said = {name: said[name] for name in WANTED}
         if said["at_most_sure"] is not None:
             said["max_epsilon"] = None  # follows from it
-    surroundings = None if around is None else Surroundings.from_dict(around)
-    return _of_curves(found, _over(said, asked), source, curves.get("population"), surroundings)
+    panels = None if around is None else Panels.from_dict(around)
+    return _of_curves(found, _over(said, asked), source, curves.get("population"), panels)
 
 
 def _of_document(document: Document, asked: dict[str, Any], source: Source, commands: Iterable[str]) -> Page:
@@ -249,12 +249,10 @@ def _of_document(document: Document, asked: dict[str, Any], source: Source, comm
 
 def _of_study(result: StudyResult, asked: dict[str, Any], source: Source, document: Document) -> Page:
     source, wanted = replace(source, origins=result.origins()), _over(result.study.wanted, asked)
-    return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.surroundings)
+    return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.panels)
 
 
-def _of_curves(
-    curves: Curves, asked: dict[str, Any], source: Source, population: Any, around: Surroundings | None
-) -> Page:
+def _of_curves(curves: Curves, asked: dict[str, Any], source: Source, population: Any, around: Panels | None) -> Page:
     defaults = {"at_least": 0.9, "on": "average" if len(curves.labels) > 1 else "worst", "of": "stability"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at

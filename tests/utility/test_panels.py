@@ -12,8 +12,8 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
+from epsworth.utility.panels import Panels, numbered, panels_of, served
 from epsworth.utility.run import Run
-from epsworth.utility.surroundings import Surroundings, look_around, numbered, served
 
 DOMAIN = {"age": (0, 100), "bmi": (10, 60)}
 
@@ -46,7 +46,7 @@ def asked():
     )  # fmt: skip
     curves = Run.of(rng=1).curves(problem)
     found = ew.recommend(curves, at_least=0.6)
-    return curves, problem, frame, truth, found, look_around(curves, problem, frame, found=found, rng=1)
+    return curves, problem, frame, truth, found, panels_of(curves, problem, frame, found=found, rng=1)
 
 
 @pytest.mark.slow
@@ -59,10 +59,10 @@ def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(as
     assert around.notes == ()
     assert around.seed == 1
     assert around.domain == ew.Domain.of(DOMAIN)
-    other = look_around(curves, problem, frame, record=3)
+    other = panels_of(curves, problem, frame, record=3)
     assert other.record == 3
     with pytest.raises(ValueError, match="record must be a whole number from 0 to 39, got 40"):
-        look_around(curves, problem, frame, record=40)
+        panels_of(curves, problem, frame, record=40)
 
 
 def test_the_map_holds_the_models_labels(asked):
@@ -135,7 +135,7 @@ def test_no_group_is_held_by_record(asked):
         assert all(share == round(share, 3) for share in (*group["average"], *group["worst"]))
         assert min(group["records"]) >= 5
     rare = frame.with_columns(pl.Series("sex", ["x"] * 4 + ["f", "m"] * 18))
-    held = look_around(curves, problem, rare, found=found, ask_model=False)
+    held = panels_of(curves, problem, rare, found=found, ask_model=False)
     every = [(group.by, sorted(group.values)) for group in held.groups if group.by == "sex"]
     assert every == [("sex", ["f", "m"])] * 2  # of labels kept, and of right ones
     assert "groups: values of sex that fewer than 5 records have are left out" in held.notes
@@ -147,7 +147,7 @@ def test_one_feature_arrays_grids_and_indicators():
         lambda X: X[:, 0] > 0.5, table, sensitive=[0], mechanisms=["pm", "pm:indicator=0.1", "laplace"],
         epsilons=np.linspace(0.5, 8, 40),
     )  # fmt: skip
-    around = look_around(Run.of(tolerance=0.1, rng=0).curves(problem), problem, table, rng=0)
+    around = panels_of(Run.of(tolerance=0.1, rng=0).curves(problem), problem, table, rng=0)
     drawn = around.map
     assert drawn.cells.shape == (200,)
     assert around.split is None
@@ -158,7 +158,7 @@ def test_no_split_of_mechanisms_with_options_is_said():
     frame = people()
     model, _ = fitted(frame)
     problem = ew.Problem.of(model, frame, sensitive=["age", "bmi"], mechanisms="krr:k=9", epsilons=[4.0], domain=DOMAIN)
-    around = look_around(Run.of(rng=1).curves(problem), problem, frame, rng=1)
+    around = panels_of(Run.of(rng=1).curves(problem), problem, frame, rng=1)
     assert around.split is None
     assert "no split was looked for: krr:k=9 has options of its own" in around.notes
 
@@ -179,7 +179,7 @@ def test_what_costs_is_left_out_and_said():
     )  # fmt: skip
     curves = Run.of(rng=1).curves(problem)
     asked.clear()
-    around = look_around(curves, problem, frame, ask_model=False)
+    around = panels_of(curves, problem, frame, ask_model=False)
     assert asked == []
     assert (around.map, around.box, around.split) == (None, None, None)
     assert [group.by for group in around.groups] == ["true label", "true label", "sex", "sex"]
@@ -198,7 +198,7 @@ def test_a_model_that_fails_elsewhere_leaves_a_note():
     problem = ew.Problem.of(breaking, table, sensitive=[0], mechanisms="pm", epsilons=[2.0])
     curves = Run.of(rng=0).curves(problem)
     gone.append(True)
-    around = look_around(curves, problem, table)
+    around = panels_of(curves, problem, table)
     assert around.map is None
     assert len(around.notes) == 1
     assert "could not be computed" in around.notes[0]
@@ -209,7 +209,7 @@ def test_under_a_policy_there_is_a_map_and_a_box_and_no_split():
     model, _ = fitted(frame)
     policy = ew.Policy.of("pm", 2, ew.Domain.of(DOMAIN), per="feature")
     problem = ew.problem_of_policy(policy, model, frame)
-    around = look_around(Run.of(rng=1).curves(problem), problem, frame, rng=1)
+    around = panels_of(Run.of(rng=1).curves(problem), problem, frame, rng=1)
     assert around.domain == ew.Domain.of(DOMAIN)
     assert around.map is not None
     assert around.split is None
@@ -219,14 +219,14 @@ def test_under_a_policy_there_is_a_map_and_a_box_and_no_split():
 def test_it_is_kept_in_files_whole(asked):
     around = asked[-1]
     document = json.loads(json.dumps(around.to_dict(), allow_nan=False))
-    again = Surroundings.from_dict(document)
+    again = Panels.from_dict(document)
     assert again.to_dict() == around.to_dict()
     assert again.box == around.box
     assert again.split == around.split
     assert again.domain == around.domain
     assert str(again) == str(around)
-    bare = Surroundings(record=0, records=1)
-    assert Surroundings.from_dict(json.loads(json.dumps(bare.to_dict()))).to_dict() == bare.to_dict()
+    bare = Panels(record=0, records=1)
+    assert Panels.from_dict(json.loads(json.dumps(bare.to_dict()))).to_dict() == bare.to_dict()
 
 
 DAMAGES = {
@@ -252,8 +252,8 @@ def test_entries_of_another_kind_are_refused(asked, name):
     damaged = copy.deepcopy(document)
     DAMAGES[name](damaged)
     assert damaged != document
-    with pytest.raises(ValueError, match=r"surroundings: damaged|this is not an epsworth-surroundings-3"):
-        Surroundings.from_dict(damaged)
+    with pytest.raises(ValueError, match=r"panels: damaged|this is not an epsworth-panels-1"):
+        Panels.from_dict(damaged)
 
 
 def test_small_things():

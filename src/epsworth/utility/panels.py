@@ -1,6 +1,6 @@
-"""What surrounds curves on a page: one record's labels near it, where it is safe, who is served how, what is declared.
+"""Panels of a page beside curves: one record's labels near it, where it is safe, who is served how, what is declared.
 
-Computed by `look_around` where model and table are at hand, at a small cost; kept beside curves in files, and read from
+Computed by `panels_of` where model and table are at hand, at a small cost; kept beside curves in files, and read from
 there by people who have neither.
 """
 
@@ -33,7 +33,7 @@ from epsworth.utility.recommendation import Recommendation
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.tailored_policies import TailoredProblem
 
-FORMAT = "epsworth-surroundings-3"
+FORMAT = "epsworth-panels-1"
 MOST_VALUES = 12  # of a column that groups records
 
 
@@ -139,7 +139,7 @@ def served(values: Sequence[str], numbers: NDArray[np.int64], lower: Floats) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Surroundings(Result):
+class Panels(Result):
     """What a page shows beside curves; every part may be lacking, and ``notes`` say why.
 
     Claim: the bounds of ``box`` and of ``split`` hold with their own confidence, each for itself.
@@ -205,7 +205,7 @@ class Surroundings(Result):
             promise = promise_from_dict(split["guarantee"])
             return replace(made, split=read_as(Split, split, guarantee=promise))
         except (KeyError, TypeError, ValueError, AttributeError, Overspent) as error:
-            raise ValueError(f"surroundings: damaged or incomplete ({in_words(error)}); write them again") from None
+            raise ValueError(f"panels: damaged or incomplete ({in_words(error)}); write them again") from None
 
 
 def numbered(values: Sequence[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -259,7 +259,7 @@ class Place:
         return cls(m, e, int(bounds.lower[m, e].argmin()) if record is None else record)
 
 
-def look_around(
+def panels_of(
     curves: Curves,
     problem: Problem | TailoredProblem,
     X: Any,
@@ -269,7 +269,7 @@ def look_around(
     ask_model: bool = True,
     rng: Rng = None,
     progress: Callable[[float], None] | None = None,
-) -> Surroundings:
+) -> Panels:
     """Return what a page shows beside curves: a map of labels, a safe box, a split of the epsilon, groups.
 
     Claim: the bounds of the box and of the split hold with the curves' confidence, each for itself.  What would cost
@@ -292,11 +292,11 @@ def look_around(
 
     Returns
     -------
-    Surroundings
+    Panels
     """
     _check_answered(curves, problem)
     place, draws, notes = Place.of(curves, found, record), generator(rng), list[str]()
-    around = Surroundings(
+    around = Panels(
         record=place.record, records=len(curves.labels), mechanism=curves.mechanisms[place.m],
         epsilon_per_record=curves.guarantees[place.m][place.e].epsilon,
         groups=_tried("the groups", notes, lambda: _groups(curves, place, X, problem.y, notes)) or (),
@@ -331,9 +331,9 @@ def _declared(problem: Problem | TailoredProblem) -> Domain | None:
 
 
 def _near(
-    around: Surroundings, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
+    around: Panels, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
     notes: list[str], said: Callable[[float], None],
-) -> Surroundings:  # fmt: skip
+) -> Panels:  # fmt: skip
     """Add what needs the model's answers: a map, a box and a split."""
     one = replace(problem, start=place.record, stop=place.record + 1).part()
 
@@ -368,9 +368,9 @@ def _given(problem: Problem) -> dict[str, Any]:
 
 
 def _with_split(
-    around: Surroundings, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
+    around: Panels, curves: Curves, place: Place, problem: Problem, draws: np.random.Generator,
     notes: list[str],
-) -> Surroundings:  # fmt: skip
+) -> Panels:  # fmt: skip
     """Add how the total would be split, where that is affordable."""
     words, features, records = curves.mechanisms[place.m], len(problem.features), problem.records
     total = curves.guarantees[place.m][place.e].epsilon
