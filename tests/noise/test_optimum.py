@@ -234,7 +234,16 @@ def test_the_least_advantage_is_near_its_floor(theta):
 
 @pytest.mark.parametrize(
     ("theta", "beta", "rate"),
-    [(2.3, 0.01, 0.01), (0.3, 0.1, 0.2), (5, 1e-6, 1e-4), (1, 0.05, 0.7), (20, 0.05, 1e-9), (0.5, 1e-9, 0.999999)],
+    [
+        (2.3, 0.01, 0.01),
+        (0.3, 0.1, 0.2),
+        (5, 1e-6, 1e-4),
+        (1, 0.05, 0.7),
+        (20, 0.05, 1e-9),
+        (1.5, 1e-6, 0.4),  # even within
+        (30, 1e-7, 0.99),  # some step has hardly a mass outside
+        (0.5, 1e-9, 0.999999),
+    ],
 )
 def test_the_least_true_positive_rate_is_near_its_floor(theta, beta, rate):
     found = asked(theta, beta, objective=f"tpr@{rate!r}")

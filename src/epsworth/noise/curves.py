@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse import coo_array, csr_array
-from scipy.special import betainc, expit, logit, ndtr, xlog1py, xlogy
+from scipy.special import bdtr, bdtrik, betainc, expit, logit, ndtr, xlog1py, xlogy
 from scipy.stats import binom
 
 from epsworth.arrays import Bools, Floats, as_floats
@@ -140,7 +140,8 @@ def _lost(p: Floats, q: Floats, epsilon: float, delta: float, releases: int) -> 
 def _caught(p: Floats, q: Floats, rate: float, releases: int) -> Floats:
     """Return at least the power of the best test of p against q < p, at a false positive rate, by counting events."""
     with np.errstate(all="ignore"):
-        count = as_floats(binom.isf(rate, releases, q))  # is rejected at random, what is above it always
+        few = np.where(bdtr(0, releases, 1 - q) > rate, -1.0, np.floor(bdtrik(rate, releases, 1 - q) + SURE))
+        count = releases - 1 - few  # is rejected at random, what is above it always
         count = count + (binom.sf(count, releases, q) > rate * (1 + SURE))
         room = (rate - binom.sf(count, releases, q)) / binom.pmf(count, releases, q)
         power = binom.sf(count, releases, p) + np.clip(room, 0.0, 1.0) * binom.pmf(count, releases, p)

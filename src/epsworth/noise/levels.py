@@ -77,7 +77,7 @@ class Levels:
     def settled(self, g: Floats) -> tuple[Floats, Floats, float]:
         """Return logarithms of densities that meet the constraint, masses, and the decay beyond the last level."""
         decay = min(max(float(g[-2] - g[-1]), FLATTEST), STEEPEST)
-        g = g - g.max()
+        g = g - np.where(self.within, g[self.within].max(), g[~self.within].max())  # neither part is nothing
         mass = self.width * np.exp(g)
         mass[-1] /= -math.expm1(-decay)
         inside, outside = float(mass[self.within].sum()), float(mass[~self.within].sum())

@@ -227,7 +227,7 @@ class _Search:
             if spent == 0 or spent >= RESOLVED:
                 epsilon = least_epsilon(self.cells, self.failing, spent, self.start)
                 yield half_line(self.cells, max(epsilon, LEAST), self.failing, spent)
-        if self.objective.name == "advantage":
+        if self.objective.name in ("advantage", "tpr"):
             yield self._uniform()
         if self.releases > 1 or self.objective.name != "tpr":
             return

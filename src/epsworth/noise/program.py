@@ -83,7 +83,9 @@ def _solve(
     with np.errstate(over="ignore"):
         slack = np.minimum(delta * np.exp(epsilon * k[:rows]) / width[:rows], 1e300)
     size = np.where(
-        np.arange(n) < cells.inside, 1.0, float(np.clip(failing * math.exp(epsilon * k[cells.inside]), FINE, 1))
+        np.arange(n) < cells.inside,
+        1.0,
+        float(np.clip(failing * math.exp(min(epsilon * k[cells.inside], 700.0)), FINE, 1)),
     )
     scale = np.minimum(1.0, size[:rows] / np.maximum(slack, 1e-300))
     order = Order.of(k, rows, epsilon, laid=laid) if falling else Order(np.arange(0), np.arange(0), np.zeros(0))
@@ -193,7 +195,7 @@ def _unreachable(cells: Cells, failing: float, low: float, high: float) -> bool:
     That falls as epsilon grows, and so does a law's delta: between two epsilons the law of the second one has, at that,
     no more than what stands at the first.  Spans of epsilon are halved until the program refutes them.
     """
-    spans = [(0.0, up(math.log(high / low), ulps=4))] if high > low else []
+    spans = [(0.0, up(math.log(up(high / low)), ulps=4))] if high > low else []
     while spans:
         start, end = spans.pop()
         used = math.exp(start) * low
