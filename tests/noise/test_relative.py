@@ -14,6 +14,7 @@ from scipy.optimize import brentq, linprog
 from epsworth import noise
 from epsworth.client.kernels import WORD, exp_below
 from epsworth.mechanisms.words import NotPrivate, ReplayableWords
+from epsworth.noise import relative
 from epsworth.noise.regions import region
 from epsworth.noise.relative import best_relative
 
@@ -77,6 +78,10 @@ def test_no_table_on_all_points_costs_less(theta, offset, answers, failing, delt
     listed, kept = (brentq(excess, 1e-3, 10.0, args=(rounded,), rtol=1e-9) for rounded in (False, True))
     assert listed * (1 - 1e-3) <= best.floor <= listed * (1 + 1e-7)
     assert kept * (1 - 1e-7) <= best.noise.epsilon(delta) <= kept * 1.0025
+    for epsilon in (0.7 * listed, listed, 1.2 * listed):  # what is proved to fail, too
+        outside = least_outside(where, epsilon, delta, sensitivity, rounded=False)
+        proved = failing * relative._proved(relative._first(where, sensitivity), epsilon, failing, delta)
+        assert outside * (1 - 1e-3) <= proved <= outside * (1 + 1e-7)
 
 
 @settings(max_examples=6, deadline=None)
