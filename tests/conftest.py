@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,16 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.load_profile("repeatable")
 
 
-gc.disable()  # until all tests are collected: there is nothing to be freed
-
-
-def pytest_collection_finish() -> None:
-    """Leave what was collected to itself: it lives as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Leave garbage until all tests are collected; what was collected then lives as long as the process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 CASES = 2  # of a test with parameters, in the default suite

@@ -147,7 +147,7 @@ SPELT = ["3_0", "３０", "30\xa0", "1,5", "2.0", " 2 ", "1e400", "inf", np.True
 
 @given(st.lists(st.tuples(*[st.sampled_from([*ODD, *SPELT, 1, 2, 0])] * 3), min_size=1, max_size=4))
 def test_what_a_client_counts_is_what_an_experiment_takes(rows):
-    """Every row that a client reports as nowhere is named, and no other, by whatever looks at it."""
+    """Every row that a client encodes as outside is named, and no other, by whatever looks at it."""
     X, y = [list(row[:2]) for row in rows], [row[2] for row in rows]
     for one in ("clip", "zero"):
         asked, found = ASKED[one], ASKED[one].admitted(X, y)

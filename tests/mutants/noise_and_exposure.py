@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 from planting import mutant
 
+from epsworth.noise import curves
+
 ROUNDED = "tests/noise/test_noise_rounding.py"
 PROFILES = "tests/noise/test_profiles.py"
 ANSWERS = "tests/noise/test_answers.py"
@@ -118,6 +120,15 @@ def solvers_trusted(original):
 )
 def events_of_one_release_more(original):
     return lambda p, q, epsilon, delta, releases: original(p, q, epsilon, delta, releases + 1)
+
+
+@mutant(
+    "epsworth.noise.curves._corners",
+    claim="no noise of its kind has a μ, or a composed ε, below the stated floor",
+    test=f"{CURVES}::test_between_the_grid_no_event_is_ruled_out_that_keeps_the_promise",
+)
+def points_of_the_grid(original):
+    return lambda broken: curves.largest_events(broken)[::-1]
 
 
 @mutant(

@@ -128,8 +128,7 @@ def exact_loss(p, q, epsilon, releases):
 )
 def test_events_that_are_ruled_out_break_the_promise(epsilon, delta, releases):
     """The largest p of each q is an end of a bisection: one of the binomials' two orders has more than delta."""
-    p, q = curves.Counted.epsilon(epsilon, delta, releases, 5.0)._events
-    p, q = p[:-1], q[1:]
+    q, p = curves.largest_events(lambda p, q: curves._lost(p, q, epsilon, delta, releases))
     ruled = np.flatnonzero(p < 1)[::60]
     assert ruled.size > 3
     with mpmath.workdps(40):
@@ -138,6 +137,24 @@ def test_events_that_are_ruled_out_break_the_promise(epsilon, delta, releases):
             both = exact_loss(a, b, epsilon, releases), exact_loss(1 - b, 1 - a, epsilon, releases)
             assert max(both) > delta
             assert epsilon > 100 or max(both) < delta * 1.01 + mpmath.mpf("1e-12")  # and hardly more
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "releases"), [(1.0, 1e-6, 2), (3.0, 1e-3, 12), (0.0, 0.3, 5)])
+def test_between_the_grid_no_event_is_ruled_out_that_keeps_the_promise(epsilon, delta, releases):
+    """Pairs anywhere, pushed up until they break the promise by forty digits: the curve is above them all."""
+    curve, rng = curves.Counted.epsilon(epsilon, delta, releases, 5.0), np.random.default_rng(8)
+    tried = np.linspace(0.0, 5.0, 30)
+    most, gaps = curve(tried), []
+    with mpmath.workdps(40):
+        for q in np.concatenate([np.exp(rng.uniform(-12, -0.7, 12)), rng.uniform(0.3, 0.99, 8)]).tolist():
+            low, high = q, 1.0
+            for _ in range(40):
+                p = (low + high) / 2
+                both = exact_loss(p, q, epsilon, releases), exact_loss(1 - q, 1 - p, epsilon, releases)
+                low, high = (low, p) if max(both) > delta else (p, high)
+            gaps.append(float((most - (low - np.exp(tried) * q)).min()))
+    assert min(gaps) >= -1e-12
+    assert min(gaps) < 1e-2 * most[0]  # and hardly above the highest
 
 
 @pytest.mark.parametrize(("theta", "beta"), [(0.3, 0.05), (2.3, 0.01), (5, 1e-6), (20.5, 0.01), (1, 1e-9)])
@@ -177,9 +194,9 @@ def test_no_random_law_has_less_than_the_floor_of_mu():
 
 @pytest.mark.parametrize(
     ("theta", "beta", "delta", "releases", "near"),
-    [(2.3, 0.01, 1e-5, 2, 0.9), (0.3, 0.1, 1e-6, 5, 0.95), (5, 0.1, 1e-6, 10, 0.65)],
+    [(2.3, 0.01, 1e-5, 2, 0.95), (0.3, 0.1, 1e-6, 5, 0.99), (5, 0.1, 1e-6, 10, 0.78), (17.54, 0.1, 1e-5, 100, 0.65)],
 )
-def test_floors_of_composed_epsilons_are_below_the_best(theta, beta, delta, releases, near):
+def test_floors_of_composed_epsilons_are_below_the_best_and_near_it(theta, beta, delta, releases, near):
     found = asked(theta, beta, delta=delta, releases=releases)
     assert near * found.cost < found.floor <= found.cost
 

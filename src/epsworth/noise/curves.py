@@ -35,7 +35,7 @@ PLACES = (12, 24, 48, 96)  # epsilons of a grid, round by round
 FADED = 1e-6  # of what may fail: mass outside that a window leaves out
 FARTHEST = 8  # periods outside that it has at least
 STEEPEST = 6.0  # decay of a period at first
-MOST_CELLS = 128  # of a window: beyond, programs take more than seconds
+MOST_CELLS = 512  # of a window: beyond, programs take more than seconds
 KINKS = 2500  # of a program, about
 NARROW = 4.0  # steps of the grid around a loss where kinks are kept, at least
 NEVER = 14.0  # log of two densities' ratio beyond which a kink is out of reach
@@ -86,41 +86,54 @@ class Counted:
     """What a promise of several releases together leaves to one of them.
 
     An event of probability p under one answer and q < p under another one happens binomially often; where the two
-    binomials break the promise, so do the releases.  The largest p grows with q: a grid of q bounds all.
+    binomials break the promise, so do the releases.  On a grid of q, the largest p that does not is found; wherever
+    between them p is larger, some mixture of the event with a coin has a q of the grid, and breaks the promise.
     """
 
-    broken: Callable[[Floats, Floats], Bools]  # tells where the binomials of p and q surely break it, in that order
+    p: Floats  # corners of the pairs that are left
+    q: Floats
     top: float
 
     @classmethod
     def epsilon(cls, epsilon: float, delta: float, releases: int, top: float) -> Counted:
         """Return what (epsilon, delta) leaves."""
-        return cls(lambda p, q: _lost(p, q, epsilon, delta, releases), top)
+        return cls(*_corners(lambda p, q: _lost(p, q, epsilon, delta, releases)), top)
 
     @classmethod
     def caught(cls, most: float, rate: float, releases: int, top: float) -> Counted:
         """Return what a true positive rate of ``most``, at a false positive rate, leaves."""
-        return cls(lambda p, q: _caught(p, q, rate, releases) > most, top)
-
-    @cached_property
-    def _events(self) -> tuple[Floats, Floats]:
-        """Return the largest p's, and of each the least q that it belongs to."""
-        rare = np.geomspace(RAREST, 0.5, EVENTS)
-        q = np.concatenate([rare, 1 - rare[-2::-1]])
-        low, high = logit(q), np.full(q.shape, -float(logit(UNIT)))
-        certain = high[0]
-        for _ in range(30):
-            middle = (low + high) / 2
-            p = expit(middle)
-            broken = self.broken(p, q) | self.broken(1 - q, 1 - p)  # of the other event, too
-            low, high = np.where(broken, low, middle), np.where(broken, middle, high)
-        return np.append(np.where(high < certain, expit(high), 1.0), 1.0), np.append(0.0, q)
+        return cls(*_corners(lambda p, q: _caught(p, q, rate, releases) > most), top)
 
     def __call__(self, epsilon: Floats) -> Floats:
         """Return the largest p - e^epsilon q."""
-        p, q = self._events
-        most = (p - np.exp(epsilon)[:, np.newaxis] * q).max(axis=1)
-        return as_floats(np.maximum(most * (1 + SURE), RAREST))
+        most = (self.p - np.exp(epsilon)[:, np.newaxis] * self.q).max(axis=1)
+        return as_floats(np.maximum(most * (1 + SURE) + 16 * UNIT, RAREST))
+
+
+def _corners(broken: Callable[[Floats, Floats], Bools]) -> tuple[Floats, Floats]:
+    """Return corners p and q of what is left by a promise that binomials of p and q < p surely break where told.
+
+    From one q of the grid to the next, p stays below a line through (0, 0) and one through (1, 1).
+    """
+    q, p = largest_events(broken)
+    more = np.maximum(p - q, UNIT * q)
+    rise, gain = np.append(np.inf, more / q), np.append(more / (1 - q), 1.0)
+    corner = gain / (rise + gain)
+    return gain + (1 - gain) * corner, corner
+
+
+def largest_events(broken: Callable[[Floats, Floats], Bools]) -> tuple[Floats, Floats]:
+    """Return a grid of q, and of each the least p found, or 1, from which on an event breaks a promise."""
+    rare = np.geomspace(RAREST, 0.5, EVENTS)
+    q = np.concatenate([rare, 1 - rare[-2::-1]])
+    low, high = logit(q), np.full(q.shape, -float(logit(UNIT)))
+    certain = high[0]
+    for _ in range(30):
+        middle = (low + high) / 2
+        p = expit(middle)
+        lost = broken(p, q) | broken(1 - q, 1 - p)  # of the other event, too
+        low, high = np.where(lost, low, middle), np.where(lost, middle, high)
+    return q, as_floats(np.where(high < certain, expit(high), 1.0))
 
 
 def _lost(p: Floats, q: Floats, epsilon: float, delta: float, releases: int) -> Bools:
@@ -246,7 +259,7 @@ def tightest(
     """
     density = _window(cells, failing, near)
     ends = low, high = cost * LOWEST, cost * (1 + SMALL)
-    at = cost
+    at, refuting = cost, list[tuple[float, Program]]()
     for round_ in range(ROUNDS):
         tried = curve(at)
         epsilon = tried.top * np.linspace(0.0, 1.0, PLACES[min(round_, len(PLACES) - 1)]) ** 2
@@ -258,13 +271,17 @@ def tightest(
         low, high = (at, high) if excess > 1 else (low, at)
         if round_ < len(PLACES) - 1:  # coarse grids ask for less
             low, high = ends
+        elif excess > 1:
+            refuting = [(at, program)]
         step = excess * math.log(excess) / slope if slope > 0 else math.inf
         if round_ >= len(PLACES) and abs(step) < SETTLED:
             break
         newton = at * math.exp(min(step, 1.0))
         at = newton if low < newton < high else math.sqrt(low * high)
-    lower = (at * (1 - gap) for gap in GAPS.tolist())
-    floor = next((parameter for parameter in lower if program.proved(curve(parameter)(epsilon)) > failing), 0.0)
+    floor = 0.0
+    for start, proof in [*refuting, (at, program)]:
+        lower = (start * (1 - gap) for gap in GAPS.tolist() if start * (1 - gap) > floor)
+        floor = next((each for each in lower if proof.proved(curve(each)(proof.epsilon)) > failing), floor)
     return Best(floor, with_tail(cells, density, tried.top, failing))
 
 

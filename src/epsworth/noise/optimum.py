@@ -195,9 +195,11 @@ class _Search:
             return self._found(found, self.releases * orders.floor(self.objective.at))
         near = orders.cheapest(lambda half: self.cost(self.built(half), SEARCH_POINTS))
         tried = [self.built(near), *map(self.built, self._programs())]
-        floor, law = self._by_curves(near, min(map(self.cost, tried)))
-        tried += [] if law is None else [self.built(law)]
         costs = list(map(self.cost, tried))
+        floor, law = self._by_curves(near, min(costs))
+        if law is not None:
+            tried.append(self.built(law))
+            costs.append(self.cost(tried[-1]))
         best = costs.index(min(costs))
         return self._found(tried[best], max(floor, self._floor(orders, costs[best])), cost=costs[best])
 
