@@ -55,7 +55,7 @@ def test_a_person_pays_for_each_of_its_rows_in_any_file_order_and_format(table):
     (folder / "more.jsonl").write_text('{"age": 3, "id": 7}\n{"id": "7", "age": 4}\n{"id": 9, "age": 1}\n')
     receipt = perturb_file(POLICY, folder / "more.jsonl", folder / "more-out.jsonl", person="id")
     assert (receipt.people, receipt.most, receipt.person) == (2, 2, "id")
-    assert "2 people (id), at most 2 rows of one: epsilon 4 per person" in str(receipt)
+    assert "2 people (id), at most 2 rows each: epsilon 4 per person" in str(receipt)
     assert [float(spent) for spent in Ledger().spent(["7", 9, 8, 99])] == pytest.approx([6, 4, 2, 0])
     (folder / "last.csv").write_text("age,id\r\n3,7\r\n3,8\r\n")
     with pytest.raises(ValueError, match="1 person would exceed the cap"):

@@ -56,8 +56,8 @@ def test_a_file_says_it():
     assert POLICY.to_dict()["pass"] == {"columns": ["id", "city"], "drop": ["name"], "text": ["city"]}
     assert "[pass]" not in PLAIN.to_toml()
     assert Policy.from_toml(PLAIN.to_toml()).passing == Pass()
-    assert str(POLICY).endswith("  other columns: sent as they are: id, city; left out: name; any other is refused")
-    assert str(PLAIN).endswith("  other columns: none is sent as it is; any other is refused")
+    assert str(POLICY).endswith("  sent as they are: id, city; left out: name; all other columns are refused")
+    assert str(PLAIN).endswith("  all other columns are refused")
 
 
 @pytest.mark.parametrize(

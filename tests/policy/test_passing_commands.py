@@ -75,7 +75,7 @@ def test_from_a_question_to_rows_that_hold_what_was_named(cli, place, command):
     left_out = ("id", "name") if name == "tailor" else ()  # the model drops them; a copy of it may look at them
     beside = "; left out: id, name" if left_out else ""
     said = " ".join(out.split())
-    assert f"Policy for clients: policy.toml; other columns: sent as they are: zone{beside}; any other is ref" in said
+    assert f"Policy for clients: policy.toml; sent as they are: zone{beside}; all other" in said
     assert Policy.load(place / "policy.toml").passing == Pass(("zone",), left_out)
 
     code, out, err = cli("perturb", "policy.toml", "people.csv", "out.csv")

@@ -14,7 +14,7 @@ from made_pages import HOSTILE, Read, around, curves
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
-from epsworth.rounding import round_down
+from epsworth.rounding import round_down, show_up
 from epsworth.utility.panels import Grouping, Panels
 
 
@@ -219,12 +219,31 @@ def test_the_page_says_what_its_result_holds():
 
 
 def test_a_better_split_is_refused_in_the_decision_with_its_reason():
+    """And only where it is of the mechanism and the epsilon that are decided on, of the average."""
     made = curves(4, 9, 40)
     held = around(made)
-    text = Read(
-        re.search('<section class="decision.*?</section>', ew.report.report(made, panels=held).html, re.S)[0]
-    ).text
+    best = ew.recommend(made, at_least=0.5).choice
+    here = replace(held.split, mechanism=best.mechanism, total=best.guarantee.epsilon)
+
+    def decided(split, **asked):
+        html = ew.report.report(made, panels=replace(held, split=split), **{"at_least": 0.5, **asked}).html
+        return Read(re.search('<section class="decision.*?</section>', html, re.S)[0]).text
+
+    text = decided(here)
     assert "at least 75.2\u00a0%, in place of 70.1\u00a0%" in text
     assert "not declared public" in text
-    worse = replace(held, split=replace(held.split, lower=0.7, upper=0.7))
-    assert "in place of" not in ew.report.report(made, panels=worse).html
+    assert "in place of" not in decided(replace(here, lower=0.7, upper=0.7))
+    assert "in place of" not in decided(replace(here, total=2 * here.total))
+    assert "in place of" not in decided(here, on="worst")
+
+
+def test_a_page_that_nobody_asked_for_a_share_says_what_keeps_most():
+    """No target, no colour of a verdict and no policy; the panels are about the very point that the page opens with."""
+    made = curves(4, 9, 40)
+    html = ew.report.report(made).html
+    assert '<main class="interactive unasked">' in html
+    closest = ew.recommend(made, at_least=1.0).closest
+    text = Read(re.search('<section class="decision"[ >].*?</section>', html, re.S)[0]).text
+    assert f"At ε\u00a0=\u00a0{show_up(closest.guarantee.epsilon)} per record {closest.mechanism} keeps most:" in text
+    assert "asked for" not in text
+    assert "unasked" not in re.search("<main.*?>", ew.report.report(made, at_least=0.9).html)[0]

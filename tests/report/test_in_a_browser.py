@@ -133,6 +133,19 @@ def share(value):
     return f"{100 * round_down(value):.1f}\u00a0%"
 
 
+def test_a_target_is_drawn_once_a_reader_asks_for_one(opened):
+    page = opened("hostile")
+    target, before = page.locator(".view:not([hidden]) .target").first, whole_text(page)
+    assert "keeps most" in before[0]
+    assert not target.is_visible()
+    slide(page, "target", page.evaluate("document.getElementById('target').max"))
+    assert target.is_visible()
+    assert "keeps most" not in whole_text(page)[0]
+    page.click("#back")
+    assert not target.is_visible()
+    assert whole_text(page) == before
+
+
 def whole_text(page):
     return page.evaluate(
         "[...document.querySelectorAll('#sentence, #cap, #observer, #served, output, .now, .served, .worst, .facts')]"

@@ -133,9 +133,7 @@ def test_a_plan_finds_the_local_epsilon_first(cli):
     code, out, _ = cli(*words.split())
     assert code == 0
     first, powers, central, _ = out.splitlines()
-    assert first.startswith(
-        "100,000 users with epsilon 5.35109 per record certify a cell whose signed mean is 0.011996"
-    )
+    assert first.startswith("With 100,000 users at epsilon 5.35109 per record, a cell of margin 0.011996")
     assert powers.startswith("By power: margin ")
     assert "batch of 99,900 honest reports of epsilon 5.35109 each" in central
     code, out, _ = cli(*words.split(), "--json", "-")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from skops.io import dump
 
 import epsworth as ew
+from epsworth.cli import init
 
 FIRST, COUNT, ROWS = 18, 7, 60
 ASKED = ("-s", "age,bmi", "-m", "pm", "-e", "4,8,16", "--tolerance", "0.05", "--seed", "0")
@@ -146,6 +150,18 @@ def test_init_finds_whole_numbers(cli, place, table, tmp_path):
     drawn = tomllib.loads((tmp_path / "drawn.toml").read_text())["features"]
     assert drawn["age"]["integer"] is True
     assert "integer" not in drawn["bmi"]
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(("typed", "missing"), [("\n", 35), ("99\n27\n", 27)])
+def test_init_asks_what_a_gap_is_read_as(monkeypatch, capsys, place, tmp_path, typed, missing):
+    """The middle of the range where nothing else is typed; what lies outside is asked for again."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"10\n60\n{typed}"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.chdir(place)
+    init.init(Path("test.csv"), ["bmi"], tmp_path / "asked.toml", draft=False)
+    assert f"Gaps in bmi are read as {missing}." in capsys.readouterr().out
+    assert ew.Domain.load(tmp_path / "asked.toml")["bmi"].missing == missing
 
 
 def test_tailor_takes_the_same_words(cli, place):

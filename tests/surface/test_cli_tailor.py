@@ -269,10 +269,7 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
         "recommend", *BESIDE, "--at-least", "0.9", "--on", "worst", "--policy", "p.toml", "--recheck", "--seed", "1"
     )
     assert told.text.startswith("Yes: tailored at epsilon 3 keeps the label of the worst record")
-    assert (
-        "Policy for clients: p.toml; other columns: none is sent as it is; any other is refused. Tailored at epsilon 3"
-        in told.text
-    )
+    assert "Policy for clients: p.toml; all other columns are refused. Tailored at epsilon 3" in told.text
     assert "What clients release under it: at least 0.95" in told.text
     assert "Next: epsworth perturb p.toml" in told.out
     assert told.err.count("public") >= 1

@@ -59,6 +59,11 @@ def test_it_looks_at_the_record_that_is_served_worst_where_it_was_recommended(as
     assert around.notes == ()
     assert around.seed == 1
     assert around.domain == ew.Domain.of(DOMAIN)
+    for short in (ew.recommend(curves, at_least=0.9999), None):  # nothing is enough, or nothing was asked for
+        best = ew.recommend(curves, at_least=1.0).closest
+        near = panels_of(curves, problem, frame, found=short, ask_model=False)
+        assert (near.mechanism, near.epsilon_per_record) == (best.mechanism, best.guarantee.epsilon)
+        assert near.epsilon_per_record <= 4
     other = panels_of(curves, problem, frame, record=3)
     assert other.record == 3
     with pytest.raises(ValueError, match="record must be a whole number from 0 to 39, got 40"):

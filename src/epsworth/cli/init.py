@@ -56,13 +56,16 @@ def init(
     names = [inputs.column_named(word, frame.columns) for word in words or _asked_names(frame.columns)]
     columns = [column(frame, name) for name in names]
     features = [
-        _with_gaps(inputs.with_whole_numbers(_declared(name, one, draft=draft), one), one)
+        _with_gaps(inputs.with_whole_numbers(_declared(name, one, draft=draft), one), one, draft=draft)
         for name, one in zip(names, columns, strict=True)
     ]
     head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
     out = show.console()
     out.print(f"Wrote {output}: {', '.join(map(str, names))}.", markup=False)
+    for one in features:
+        if one.missing is not None:
+            out.print(f"Gaps in {one.name} are read as {_spelt(one.missing)}.", markup=False)
     if draft:
         print(
             f"epsworth: warning: {output} holds extreme values of the table, which no mechanism protects; replace them "
@@ -82,13 +85,28 @@ def _declared(name: Any, column: Any, *, draft: bool) -> Feature:
     return (_seen if draft else _asked)(name, column)
 
 
-def _with_gaps(feature: Feature, column: Any) -> Feature:
-    """Let a value that is public stand for gaps, where the column has some."""
+def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
+    """Let a value that is public stand for gaps, where the column has some: that proposed, unless another is given."""
     from dataclasses import replace
 
     from epsworth.utility.gaps import proposed
 
-    return replace(feature, missing=proposed(feature)) if feature.gaps(column.to_numpy()).any() else feature
+    if not feature.gaps(column.to_numpy()).any():
+        return feature
+    value = proposed(feature)
+    while not (draft or isinstance(value, bool)):
+        try:
+            kind = str if isinstance(value, str) else float
+            told = typer.prompt(f"{feature.name}: what a gap is read as", default=_spelt(value), type=kind)
+            return replace(feature, missing=told)
+        except ValueError as error:
+            typer.echo(f"{error}; again:")
+    return replace(feature, missing=value)
+
+
+def _spelt(value: Any) -> Any:
+    """Return a number as it is written, 35 for 35.0."""
+    return f"{value:.15g}" if isinstance(value, float) else value
 
 
 def _asked_names(columns: list[str]) -> list[str]:

@@ -92,10 +92,7 @@ def panels_for(
     A run that was to end early ends; a service is not asked again.
     """
     from epsworth.utility.panels import panels_of
-    from epsworth.utility.recommendation import recommend
 
-    if found is None:
-        found = recommend(curves, at_least=0.9, on="average" if len(curves.labels) > 1 else "worst")
     address = is_address(given.get("model") or given.get("source"))
     free = not (address or curves.stopped or given["within_seconds"] is not None)
     try:

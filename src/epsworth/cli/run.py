@@ -156,7 +156,7 @@ def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | No
 
     made, out = found.recommendation, show.console()
     show.print_answer(found.curves, made, verbose)
-    if found.study.seed is None:
+    if found.study.seed is None and found.curves.confidence < 1:
         out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
     if policy is not None and found.policy is not None:
         show.print_policy(policy, Policy.from_toml(found.policy))

@@ -34,7 +34,7 @@ from epsworth.learner.mechanisms import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
-from epsworth.results import Result
+from epsworth.results import Result, how_sure
 from epsworth.rounding import show_down, show_up
 
 LEAST_EPSILON, MOST_EPSILON = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
@@ -47,7 +47,7 @@ DIGITS = 6  # of a local epsilon that is planned with, rounded down: as it is pr
 
 @dataclass(frozen=True)
 class Plan(Result):
-    """What goes together: ``users`` at ``epsilon`` certify a cell of signed mean ``margin`` with ``confidence``.
+    """What goes together: ``users`` at ``epsilon`` certify a cell of margin ``margin`` with ``confidence``.
 
     Attributes
     ----------
@@ -79,22 +79,21 @@ class Plan(Result):
     fakes: int
 
     def __str__(self) -> str:
-        sure = f"with confidence {show_down(float(self.confidence))}"
-        chance = f"with probability {show_down(self.power)} ({self.mechanism}), {assumption(self.fakes)}"
+        sure = f"({how_sure(float(self.confidence)).removeprefix('with ')})"
+        chance = f"in {show_down(100 * self.power)} % of all cases ({self.mechanism}), {assumption(self.fakes)}"
         if self.margin > 1:
             return (
-                f"No margin is enough: {self.users:,} users with epsilon {show_down(self.epsilon)} per record certify "
-                f"no cell {sure} {chance}, however clear it is; take more users or a larger epsilon."
+                f"No margin is enough: with {self.users:,} users at epsilon {show_down(self.epsilon)} per record no "
+                f"cell gets a certificate {sure} {chance}, however clear it is; take more users or a larger epsilon."
             )
         if not self.feasible:
             return (
-                f"No epsilon is enough: {self.users:,} users could not certify a signed mean of "
-                f"{show_down(self.margin)} {sure} {chance}, even with their true labels; take more users or a larger "
-                "margin."
+                f"No epsilon is enough: with {self.users:,} users a cell of margin {show_down(self.margin)} gets no "
+                f"certificate {sure} {chance}, even with their true labels; take more users or a larger margin."
             )
         return (
-            f"{self.users:,} users with epsilon {show_up(self.epsilon)} per record certify a cell whose signed mean "
-            f"is {show_up(self.margin)} or more {sure} {chance}."
+            f"With {self.users:,} users at epsilon {show_up(self.epsilon)} per record, a cell of margin "
+            f"{show_up(self.margin)} or more gets its certificate {sure} {chance}."
         )
 
     @classmethod

@@ -144,15 +144,15 @@ LIMITS = (
     "The secret is which part of the pool was used. Being in the pool at all is not protected: noise scale, reference "
     "and default output are functions of the pool. If pool membership matters, fit everything outside the sub-sample "
     "on public data and clip records first.",
-    "The bound is on average success. A rare but sure guess can do better than the average suggests: see "
-    "tpr_at_fpr_0.001. A sub-sample whose output no other one resembles is recognised when it is the secret one, "
-    "however small the chance of that.",
+    "The bound is on average success. A rare but sure guess can do better than the average suggests, as the share of "
+    "used rows says that is found with few false alarms. A sub-sample whose output no other one resembles is "
+    "recognised when it is the secret one, however small the chance of that.",
     "This is not differential privacy: it holds for the stated random sub-sample only, not for a second release "
     "unless a ledger counts it, and not against someone who knows which other records are in (in a list of worlds that "
     "is known, a few known memberships name the world; of a fixed-size subset, all but one name the last).",
     "Only what is noised is protected: everything that leaves must be in the released vector.",
-    "Variances estimated from sampled worlds (mode 'estimated') are not a proof.",
 )
+ESTIMATED = "Variances estimated from sampled worlds are not a proof."
 
 SOUNDNESS = {
     "exact": "exact: a fact about the finite list of worlds",
@@ -204,7 +204,7 @@ def report_of(fitted: Calibrated, plan: Plan, told: float, outliers: Outliers | 
         "failed_fits": int(trials.failed.sum()),
         "failed_fits_are": "replaced by the pool's own output, in the simulation and in the release",
         "fit_warnings": trials.warned,
-        "limits": [*LIMITS, *filter(None, limits)],
+        "limits": [*LIMITS, *([ESTIMATED] if settings.mode == "estimated" else []), *filter(None, limits)],
     }
     if settings.of_records is not None:
         found["most_nats_in_all"] = _up(settings.of_records.joint.mi)

@@ -129,6 +129,6 @@ class Pass:
 
     def __str__(self) -> str:
         """Return what happens to which columns, in a sentence."""
-        passed = f"sent as they are: {', '.join(self.columns)}" if self.columns else "none is sent as it is"
-        dropped = f"; left out: {', '.join(self.drop)}" if self.drop else ""
-        return f"other columns: {passed}{dropped}; any other is refused"
+        parts = [f"sent as they are: {', '.join(self.columns)}"] if self.columns else []
+        parts += [f"left out: {', '.join(self.drop)}"] if self.drop else []
+        return "; ".join([*parts, "all other columns are refused"])

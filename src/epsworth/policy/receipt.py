@@ -112,7 +112,8 @@ class Receipt(Result):
             each = show_up(float_above(Fraction(self.epsilon) * (self.most or self.rows)))
             return f"No column says whose rows these are (--id): the ledger charges epsilon {each} to everybody."
         each = show_up(self._of_one)
-        return f"{self.people} people ({self.person}), at most {self.most} rows of one: epsilon {each} per person."
+        rows = "1 row" if self.most == 1 else f"{self.most} rows"
+        return f"{self.people} people ({self.person}), at most {rows} each: epsilon {each} per person."
 
     @property
     def _of_one(self) -> float:

@@ -136,6 +136,7 @@ class Chart:
     def frame(self) -> tuple[int, int, int, int]:
         """Where the plot lies: left, right, top and base."""
         left, top, bottom = (58, 46, 46) if self.large else (50, 12, 34)
+        left += 10 * max(0, max((len(words) for _, words in self.y.ticks(7)), default=0) - 5)
         return left, self.width - (NAMES if self.named else 16), top, self.height - bottom
 
     def place(self, x: float, y: float) -> Point:

@@ -26,10 +26,7 @@ FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
 LISTED = 12  # groups
-TO_RUN = (
-    "For what clients must run: "
-    "<code>epsworth recommend RESULT.json --at-least … --domain … --policy policy.toml</code>"
-)
+TO_RUN = "For what clients must run: <code>epsworth recommend RESULT.json --at-least … --policy policy.toml</code>"
 WORDS, KEPT = text.WORDS, {"prior": "{prior}", "after": "{after}"}
 OBSERVER = {  # how the script tells what an epsilon means
     kind: text.filled(WORDS[kind], {**KEPT, **text.RECORD, "seen": seen})
@@ -45,7 +42,7 @@ def curves_page(shown: Shown, source: Source, around: Panels | None = None) -> P
     """Return the page; ``around`` is what a file keeps beside curves."""
     policy, count, features = _policy(shown, around), len(shown.curves.labels), shown.curves.features
     drawn = [_figures(shown, i) for i in range(len(shown.views))]
-    words = {"sure": sure(shown.curves.confidence), "most": show_down(shown.found.max_epsilon)}
+    words = {"held": _held(shown), "limit": show_down(shown.found.max_epsilon)}
     numbers = shown.numbers | {
         "words": WORDS | OBSERVER | words, "frames": [_frame(every[0]) for every in drawn],
         "fingerprint": source.fingerprint,
@@ -72,7 +69,8 @@ def curves_page(shown: Shown, source: Source, around: Panels | None = None) -> P
 
 def _policy(shown: Shown, around: Panels | None) -> Policy | None:
     """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
-    if around is None or around.domain is None or not around.declared or shown.found.choice is None:
+    known = around is not None and around.domain is not None and around.declared
+    if around is None or not known or not shown.asked or shown.found.choice is None:
         return None
     try:
         return shown.found.policy(around.domain)
@@ -91,25 +89,31 @@ def _decision(shown: Shown, around: Panels | None) -> Block:
     costly = view.bounds.lower[m, e] >= shown.found.at_least and not shown.accepted[m, e]
     words = {
         "name": shown.names[m], "total": show_up(shown.total), "where": view.where, "subject": text.SUBJECTS[view.of],
-        "lower": lower, "sure": sure(shown.curves.confidence), "target": percent(shown.target, shown.digits),
-        "most": show_down(shown.found.max_epsilon),
+        "lower": lower, "held": _held(shown), "target": percent(shown.target, shown.digits),
+        "limit": show_down(shown.found.max_epsilon),
     }  # fmt: skip
-    sentence = text.filled(WORDS["use" if shown.found.feasible else "costly" if costly else "none"], words)
+    said = "most" if not shown.asked else "use" if shown.found.feasible else "costly" if costly else "none"
+    sentence = text.filled(WORDS[said], words)
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
         (text.share_up(text.observed(shown.total, shown.delta, text.EVEN / 100)), text.CERTAINTY, "after"),
     )
     split, untaken = None if around is None else around.split, ""
-    if around is not None and split is not None and split.lower > split.even_lower:
+    here = split is not None and (split.mechanism, split.total) == (shown.curves.mechanisms[m], shown.total)
+    if around is not None and split is not None and here and view.on == "average" and split.lower > split.even_lower:
         untaken = (
-            f"This splits the ε evenly. By {mechanism_name(split.mechanism)} at {at(split.total)} per record another "
-            f"split keeps more, on average over {around.split_records} of these records: at least "
-            f"{percent_of(split.lower)}, in place of {percent_of(split.even_lower)}. It is not taken: it was chosen on "
-            "these records, which were not declared public, and so tells about them; look for one on public records by "
-            "epsworth split."
+            f"This splits the ε evenly. Another split keeps more, on average over the {around.split_records} of these "
+            f"records that were looked at: at least {percent_of(split.lower)}, in place of "
+            f"{percent_of(split.even_lower)}. It is not taken: it was chosen on these records, which were not declared "
+            "public, and so tells about them; look for one on public records by epsworth split."
         )
-    return blocks.decision(sentence, facts, shown.found.feasible, untaken)
+    return blocks.decision(sentence, facts, shown.found.feasible or not shown.asked, untaken)
+
+
+def _held(shown: Shown) -> str:
+    """Say how surely the guaranteed probabilities hold."""
+    return "proven" if shown.curves.confidence == 1 else sure(shown.curves.confidence)
 
 
 def _controls(shown: Shown) -> Block:
@@ -137,6 +141,8 @@ def _curves(shown: Shown, drawn: list[list[Chart]]) -> Block:
         parts = [blocks.paragraph(what, "what"), blocks.figures(*figures), _every_number(shown, i)]
         views.append({"is": "view", "number": i, "blocks": parts})
     told = "The dashed line across is what is asked for, the upright one the ε looked at."
+    if not shown.asked:
+        told = "The upright line is the ε looked at. Ask for a share of the labels by the first slider above."
     if shown.capped:
         told += " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
     told += f" All bands hold together {surely}."
@@ -422,7 +428,8 @@ def _limits(shown: Shown, around: Panels | None) -> Block:
     curves = shown.curves
     said: list[object] = [
         markup(
-            "Perturbed are {} alone: every other column is sent as it is, and that a person takes part is seen, too.",
+            "Only {} are perturbed: columns that a policy lets pass are sent as they are, others not at all. That a "
+            "person takes part is seen.",
             names(curves.features),
         ),
         text.ONE_RELEASE,

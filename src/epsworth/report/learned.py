@@ -29,7 +29,8 @@ AUDIT = "An audit of users who answered in no round tells how sure it is."
 RAW = "This page is computed from reports that are private themselves: it may be shown to whom they may."
 planned = lru_cache(maxsize=256)(plan)
 QUESTION = {
-    "cells": "Cells per axis", "features": "Features", "mass": "Users in the cell, at most", "fakes": "Fakes, at most",
+    "cells": "Cells per axis", "features": "Features", "mass": "Share of users in the cell, at most",
+    "fakes": "Fakes, at most",
 }  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def plan_page(result: Document, source: Source) -> Page:
     facts = (
         (count(found.users), "users, one report each", "users"),
         (show_up(epsilon), "ε per record, label included", "epsilon"),
-        (show_up(margin), "signed mean of the cell, or more", "margin"),
+        (show_up(margin), "margin of the cell, or more", "margin"),
     )
     said = [
         text.SERVER,
@@ -95,8 +96,8 @@ def _trade(found: Plan, asked: Document) -> Block:
     return blocks.stops(
         "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), said, chart,
         blocks.unfolded("users by epsilon", heads, rows),
-        "The margin is the size of a cell's signed mean: about |2η - 1| divided by the number of cells. Half the "
-        "margin takes about four times the users.",
+        "The margin is how far a cell's two labels are from even, times the cell's share of all users. Half the margin "
+        "takes about four times the users.",
     )  # fmt: skip
 
 

@@ -36,9 +36,10 @@ function explore() {
   const views = every(".view"), started = Number(stop.value);
   const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const viewNumber = () => Number(document.querySelector("input[name=view]:checked")?.value ?? 0);
+  let asked = data.asked; // for a share of the labels: by whoever made the page, or by its reader
   const goal = () => data.targets[Number(target.value)];
   const promise = ([m, e]) => data.promises[data.promised[m][e]];
-  const recommended = (view) => view.chosen[Number(target.value)];
+  const recommended = (view) => asked ? view.chosen[Number(target.value)] : null;
   const same = (one, other) => one !== null && one[0] === other[0] && one[1] === other[1];
 
   /** Print a share that is stored as a whole number of 10^-digits, in per cent. */
@@ -60,7 +61,7 @@ function explore() {
     const [m, e] = point, met = view.lower[m][e] >= goal(), chosen = recommended(view);
     const costly = met && data.accepted[m][e] !== "1";
     const without = chosen === null ? (same(view.top, point) ? "none" : "never") : met ? "enough" : "short";
-    return fill(words[same(chosen, point) ? "use" : costly ? "costly" : without], {
+    return fill(words[!asked ? "most" : same(chosen, point) ? "use" : costly ? "costly" : without], {
       ...words, name: data.names[m], total: promise(point).shown, where: view.where, subject: view.subject,
       lower: percent(view.lower[m][e]), target: percent(goal()),
       best: chosen === null ? "" : data.names[chosen[0]], least: chosen === null ? "" : promise(chosen).shown,
@@ -144,12 +145,13 @@ function explore() {
     views.forEach((one, i) => { one.hidden = i !== number; });
     say($("sentence"), sentence(view, looked));
     const good = view.lower[m][e] >= goal() && data.accepted[m][e] === "1";
-    document.querySelector("section.decision").classList.toggle("no", !good);
+    document.querySelector("section.decision").classList.toggle("no", asked && !good);
+    document.querySelector("main").classList.toggle("unasked", !asked);
     say($("fact-total"), own.shown);
     say($("fact-lower"), percent(view.lower[m][e]));
     stand(target, percent(goal()));
     stand(stop, total);
-    const idle = stopped === home(view) && goal() === data.target && number === 0;
+    const idle = stopped === home(view) && goal() === data.target && number === 0 && asked === data.asked;
     if (!(idle && document.activeElement === back)) back.disabled = idle; // focus is never lost under a reader's hands
     const cap = data.caps[stopped], free = cap === 10 ** digits;
     say($("cap"), fill(words[free ? "free" : "cap"], { total, cap: percent(cap), below: percent(cap - 1) }));
@@ -160,11 +162,13 @@ function explore() {
   }
 
   const goHome = () => { stop.value = home(data.views[viewNumber()]); show(); };
+  target.addEventListener("input", () => { asked = true; });
   for (const one of [target, ...every("input[name=view]")]) one.addEventListener("input", goHome);
   for (const one of [stop, prior]) one.addEventListener("input", show);
   back.addEventListener("click", () => {
     const first = document.querySelector("input[name=view][value='0']");
     if (first) first.checked = true;
+    asked = data.asked;
     target.value = data.targets.indexOf(data.target);
     stop.value = started;
     show();

@@ -250,7 +250,7 @@ def _elsewhere(curves: Curves) -> Block:
 
 def _tailored_limits(made: Document) -> Block:
     said = [
-        "Every column that is not named above is sent as it is; that a person takes part is seen, too.",
+        "Columns that the policy lets pass are sent as they are, others not at all. That a person takes part is seen.",
         text.ONE_RELEASE,
         f"{text.COPY} ({text.count(made['size'])} bytes).",
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",

@@ -48,7 +48,7 @@ def noise_page(result: Document, source: Source) -> Page:
     cost = "ε" if objective == EPSILON else str(objective)
     facts = () if best is None else (
         (show_up(best.cost), f"{cost}, for the whole data set and all releases", objective.name),
-        (share_down(best.confidence), "probability that a release is within", "confidence"),
+        (share_down(best.confidence), "probability that a release is as near as asked", "confidence"),
         (size(best.rmse), "root mean squared error of a release", "rmse"),
     )  # fmt: skip
     said = advice(ranked, result["floor"], left, objective)
@@ -84,7 +84,7 @@ def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
         title += f" Dashed: nothing below {show_down(floor)}."
         told.append(
             f"Dashed: no noise whose density falls to either side of zero costs less than {show_down(floor)}, whoever "
-            "invents it (a dual bound)."
+            "invents it (proven)."
         )
     if not all(row["sound"] for row in rows):
         told.append("Outlined, not filled: what the published accounting claims, which is no bound.")
@@ -153,7 +153,7 @@ def pac_page(result: Document, source: Source) -> Page:
     facts = (
         (nats, "nats of mutual information at most", "nats"),
         (found, "success at telling whether a row was used, at most", "membership"),
-        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found for sure, at most", "sure"),
+        (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found at most, with 0.1 % false alarms", "sure"),
     )
     good = report["mode"] != "estimated" and report["posterior_of_membership"] < 1
     sections: list[Block | None] = [blocks.decision(sentence, facts, good), _success(report)]
@@ -193,7 +193,7 @@ def _success(report: Document) -> Block:
     attacks = [("was this row used?", blind, report["posterior_of_membership"])]
     if report.get(f"posterior_{world}") is not None:
         attacks.append(("which sub-sample was it?", report[f"prior_{world}"], report[f"posterior_{world}"]))
-    attacks.append(("a sure find, 0.1 % false alarms", 0.001, report["tpr_at_fpr_0.001"]))
+    attacks.append(("used rows found, with 0.1 % false alarms", 0.001, report["tpr_at_fpr_0.001"]))
     caption = "Success on average over sub-samples and noise; no attack of any kind does better."
     if report.get("worst_record_upper_limit") is not None:
         attacks.append(("the most exposed row", blind, report["worst_record_upper_limit"]))
@@ -251,7 +251,7 @@ def _audit(audit: Document) -> Block:
         f"{share_down(audit['confidence'])} confidence. The release tells about {size(audit['mi'])} ± "
         f"{size(audit['mi_half_width'])} nats in truth (an estimate)."
     )
-    heads = ("row", "success at most", "blindly", "found for sure, at most")
+    heads = ("row", "success at most", "blindly", "found at most, with 0.1 % false alarms")
     return blocks.section("audit", "How exposed each row is", blocks.table("the most exposed rows", heads, rows), told)
 
 
@@ -393,8 +393,8 @@ def _useful(result: Document, stops: Sequence[Document]) -> Block | None:
         return None
     told = (
         f"Accuracy without noise {share_down(result['base_accuracy'])}, of always answering the commoner label "
-        f"{share_up(result['majority'])}, on the training rows that were looked at. The noise decides whether a model "
-        "keeps it: shown is a lower bound on the probability."
+        f"{share_down(result['majority'])}, on the training rows that were looked at. The noise decides whether a "
+        "model keeps it: shown is a lower bound on the probability."
     )
     start, first, last = result.get("eps_util") or math.inf, kept[0][0], kept[-1][0]
     chart = Chart(

@@ -260,7 +260,7 @@ def _of_curves(curves: Curves, asked: dict[str, Any], source: Source, population
     people = None  # where the file holds none they are computed
     if population is not None:
         people = {of: read_as(Population, population[of]) for of in held(curves)}
-    return curves_page(Shown.of(curves, found, people), source, around)
+    return curves_page(Shown.of(curves, found, people, asked=asked.get("at_least") is not None), source, around)
 
 
 def _over(said: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:

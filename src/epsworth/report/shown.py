@@ -60,18 +60,27 @@ class View:
 
 @dataclass(frozen=True)
 class Shown:
-    """Curves and a choice, as a page shows them: at some of the epsilons, by number; populations may be none."""
+    """Curves and a choice, as a page shows them: at some of the epsilons, by number; populations may be none.
+
+    Where nobody asked for a share of the labels (``asked`` is False), what keeps most takes the choice's place.
+    """
 
     curves: Curves
     found: Recommendation
     populations: Mapping[Quantity, Population]
     at: NDArray[np.intp]
+    asked: bool = True
 
     @classmethod
     def of(
-        cls, curves: Curves, found: Recommendation, populations: Mapping[Quantity, Population] | None = None
+        cls,
+        curves: Curves,
+        found: Recommendation,
+        populations: Mapping[Quantity, Population] | None = None,
+        *,
+        asked: bool = True,
     ) -> Shown:
-        """Choose the epsilons that fit on a page, that of the choice among them."""
+        """Choose the epsilons that fit on a page, those of the choice and of what comes closest among them."""
         count = len(curves.epsilons)
         if len(curves.mechanisms) > MOST_MECHANISMS:
             raise ValueError(
@@ -81,15 +90,15 @@ class Shown:
         points = MOST_POINTS if curves.accuracy is None else MOST_POINTS_OF_TWO
         most = max(2, min(MOST_EPSILONS, points // len(curves.mechanisms)))
         at = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
-        if found.choice is not None:
-            at = np.append(at, np.flatnonzero(curves.epsilons == found.choice.epsilon)[0])
+        for one in (found.choice, found.closest):
+            at = at if one is None else np.append(at, np.flatnonzero(curves.epsilons == one.epsilon)[0])
         at, people = np.unique(at), dict[Quantity, Population]()
         if len(curves.labels) >= FEWEST_ROWS and populations is None:
             people = {of: curves.population(of, at=at.tolist()) for of in held(curves)}
         elif len(curves.labels) >= FEWEST_ROWS and populations is not None:
             of_all = populations.items()
             people = {of: replace(one, lower=one.lower[:, at], upper=one.upper[:, at]) for of, one in of_all}
-        return cls(curves, found, people, at)
+        return cls(curves, found, people, at, asked)
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -178,7 +187,7 @@ class Shown:
     @cached_property
     def point(self) -> tuple[int, int] | None:
         """The mechanism and epsilon that the page opens with: what was chosen, or comes closest; None for no delta."""
-        choice = self.found.choice
+        choice = self.found.choice if self.asked else None
         if choice is None:
             return self.top(self.views[0])
         e = self.curves.epsilons[self.at].tolist().index(choice.epsilon)
@@ -199,8 +208,8 @@ class Shown:
         if not self.admitted.any():
             return None
         among = self.accepted if self.accepted.any() else self.admitted
-        lower = np.where(among, view.bounds.lower, -1.0)
-        m, e = np.unravel_index(int(lower.argmax()), lower.shape)
+        lower, upper = (np.where(among, side, -1.0) for side in view.bounds)
+        m, e = np.unravel_index(int(np.where(lower == lower.max(), upper, -1.0).argmax()), lower.shape)
         return int(m), int(e)
 
     def affordable(self, total: float) -> list[int | None]:
@@ -233,6 +242,7 @@ class Shown:
             "names": self.names,
             "promises": [_promise(*one) for one in promises],
             "promised": [[promises.index((one.epsilon, one.delta)) for one in row] for row in self.promises],
+            "asked": self.asked,
             "accepted": ["".join("01"[int(one)] for one in row) for row in self.accepted],
             "stops": self.stops,
             "stops_shown": [show_up(stop) for stop in self.stops],

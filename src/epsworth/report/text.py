@@ -300,9 +300,10 @@ def _named(title: str, words: str) -> str:
 # ---- sentences that a page's script fills in by the same names
 
 POINT = f"ε{SPACE}={SPACE}{{total}} per record"
-PROMISED = "{where} {subject} with probability at least {lower}, {sure}"
+PROMISED = "{where} {subject} with probability at least {lower} ({held})"
 WORDS = {
     "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
+    "most": f"At {POINT} {{name}} keeps most: {PROMISED}.",
     "enough": (
         f"At {POINT} {{name}} is guaranteed most: {PROMISED}. That is enough for {{target}}; the recommendation is "
         f"{{best}} at ε{SPACE}={SPACE}{{least}}."
@@ -312,16 +313,16 @@ WORDS = {
         f"for; the recommendation is {{best}} at ε{SPACE}={SPACE}{{least}}."
     ),
     "costly": (
-        f"Not at ε{SPACE}≤{SPACE}{{most}}: at {POINT} {{name}} is guaranteed most, {PROMISED}. That would be enough "
+        f"Not at ε{SPACE}≤{SPACE}{{limit}}: at {POINT} {{name}} is guaranteed most, {PROMISED}. That would be enough "
         "for {target}, but protects less than was asked for."
     ),
     "none": (
-        f"Nothing in this report at ε{SPACE}≤{SPACE}{{most}} is guaranteed to reach {{target}}: {{name}} comes closest "
-        f"at {POINT}, {PROMISED}."
+        f"Nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach {{target}}: {{name}} comes "
+        f"closest at {POINT}, {PROMISED}."
     ),
     "never": (
         f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
-        f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{most}} is guaranteed to reach."
+        f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach."
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
     "pure": "{seen} can raise an attacker's certainty that {what} from {prior} to at most {after}.",

@@ -1,4 +1,4 @@
-"""Boxes as explanation: "the label cannot change while age stays in 63..100 and bmi anywhere".
+"""Boxes as explanation: "the label cannot change while age lies between 63 and 100".
 
 A box is never the source of a reported bound (`stability` is); it says in natural units where a record is safe.
 For tree models with one or two features it is the best rectangle of cells, for linear models the best division of the
@@ -89,7 +89,7 @@ class SafeBox(Result):
     >>> box.whole, box.confidence
     ((False, True), 1.0)
     >>> print(box)
-    The label stays 0 for certain while x0 stays in 0..40 and x1 anywhere.
+    The label stays 0 while x0 lies between 0 and 40 and x1 is any value.
     """
 
     label: Any
@@ -112,11 +112,11 @@ class SafeBox(Result):
     def __str__(self) -> str:
         """Return the box as a sentence."""
         sides = " and ".join(
-            f"{name} anywhere" if whole else f"{name} stays in {'..'.join(texts(low, high))}"
+            f"{name} is any value" if whole else f"{name} lies between {' and '.join(texts(low, high))}"
             for name, low, high, whole in zip(self.features, self.lower, self.upper, self.whole, strict=True)
         )
         if self.confidence == 1:
-            return f"The label stays {self.label} for certain while {sides}."
+            return f"The label stays {self.label} while {sides}."
         return (
             f"The label stays {self.label} while {sides}, but for at most {show_up(self.flips_at_most, 2)} of the "
             f"outputs of {self.mechanism} there ({how_sure(self.confidence)}): stability at least "

@@ -29,7 +29,7 @@ from epsworth.utility.boxes import SafeBox, safe_box
 from epsworth.utility.curves import Curves
 from epsworth.utility.policies import NAME as POLICY
 from epsworth.utility.problem import Problem
-from epsworth.utility.recommendation import Recommendation
+from epsworth.utility.recommendation import Recommendation, recommend
 from epsworth.utility.splitting import Split, split_budget
 from epsworth.utility.tailored_policies import TailoredProblem
 
@@ -246,14 +246,11 @@ class Place:
 
     @classmethod
     def of(cls, curves: Curves, found: Recommendation | None, record: int | None) -> Place:
-        """Take what was recommended, else what comes closest."""
+        """Take what was recommended, else what comes closest; of nothing that was asked for, what keeps most."""
         bounds = curves.stability
-        if found is not None and found.choice is not None:
-            m = curves.mechanisms.index(found.choice.mechanism)
-            e = curves.epsilons.tolist().index(found.choice.epsilon)
-        else:
-            lower = bounds.average().lower
-            m, e = (int(at) for at in np.unravel_index(lower.argmax(), lower.shape))
+        best = recommend(curves, at_least=1.0).closest if found is None else found.choice or found.closest
+        m = 0 if best is None else curves.mechanisms.index(best.mechanism)
+        e = 0 if best is None else curves.epsilons.tolist().index(best.epsilon)
         if record is not None:
             record = whole("record", record, least=0, most=bounds.lower.shape[2] - 1)
         return cls(m, e, int(bounds.lower[m, e].argmin()) if record is None else record)
@@ -284,7 +281,7 @@ def panels_of(
     X : table
         The records, with columns that the model may not read: they make groups.
     found : Recommendation, optional
-        At whose mechanism and epsilon to look; by default at the highest guarantee.
+        At whose mechanism and epsilon to look; by default at what keeps most of what `recommend` accepts.
     record : int, optional
         Which to look at; by default the one that is guaranteed least there.
     ask_model : bool
