@@ -59,7 +59,7 @@ def _policy(folder: Path) -> Path:
 
 
 def _counted(folder: Path) -> list[str]:
-    return ["--person", "who", "--ledger", str(folder / "people.sqlite"), "--budget", "1e9"]
+    return ["--person", "who", "--ledger", str(folder / "people.sqlite"), "--cap", "1e9"]
 
 
 def _body(i: int) -> bytes:

@@ -26,8 +26,8 @@ def ledger(tmp_path):
     return {"person": "who", "ledger": tmp_path / "people.sqlite"}
 
 
-def test_a_person_has_a_budget_and_no_more_leaves(opened, upstream, ledger):
-    client = opened(**ledger, budget="7")
+def test_a_person_has_a_cap_and_no_more_leaves(opened, upstream, ledger):
+    client = opened(**ledger, cap="7")
     told = [client.post("/predict", json=[ONE | {"who": "jane"}]).status_code for _ in range(4)]
     assert told == [200, 200, 429, 429]  # 3 + 3 fit into 7
     assert client.post("/predict", json=[ONE | {"who": "joe"}]).status_code == 200
@@ -36,7 +36,7 @@ def test_a_person_has_a_budget_and_no_more_leaves(opened, upstream, ledger):
 
 
 def test_of_a_request_everybody_is_charged_or_nobody(opened, upstream, ledger, policy):
-    client = opened(**ledger, budget="6")
+    client = opened(**ledger, cap="6")
     assert client.post("/predict", json=[ONE | {"who": "jane"}] * 3).status_code == 429
     assert client.post("/predict", json=[ONE | {"who": "jane"}] * 2).status_code == 200
     assert client.post("/predict", json=[ONE | {"who": "joe"}, ONE | {"who": "jane"}]).status_code == 429
@@ -45,7 +45,7 @@ def test_of_a_request_everybody_is_charged_or_nobody(opened, upstream, ledger, p
 
 
 def test_a_refused_request_charges_nobody(opened, ledger, policy):
-    client = opened(**ledger, budget="3")
+    client = opened(**ledger, cap="3")
     assert client.post("/predict", json=[ONE | {"who": "jane", "job": "pilot"}]).status_code == 400
     assert client.post("/predict", json=[ONE | {"who": "jane"}]).status_code == 200
 
@@ -100,13 +100,13 @@ def test_a_charge_is_on_the_disk_before_a_draw_leaves(opened, upstream, ledger):
 
 
 def test_the_number_and_the_word_are_one_person(opened, ledger):
-    client = opened(**ledger, budget="3")
+    client = opened(**ledger, cap="3")
     assert [client.post("/predict", json=[ONE | {"who": who}]).status_code for who in (7, "7")] == [200, 429]
 
 
 def test_the_same_draw_leaves_for_a_person_whatever_the_record_holds(opened, upstream, ledger):
     """False alarm: below 1e-4 (two numbers of 2^16 and a word)."""
-    client = opened(**ledger, budget="3", same=True)
+    client = opened(**ledger, cap="3", same=True)
     for age in (31, 99, 0):
         assert client.post("/predict", json=[ONE | {"who": "jane", "age": age}]).status_code == 200
     assert client.post("/predict", json=[ONE | {"who": "joe"}, ONE | {"who": "jane"}]).status_code == 200
@@ -131,8 +131,8 @@ def test_two_records_of_one_person_in_one_request_share_the_same_draw(opened, up
     assert People(Settings(policy, "http://m", **ledger)).spent("jane")[0] == 3
 
 
-def test_workers_share_one_budget(opened, upstream, ledger):
-    clients = [opened(**ledger, budget="60") for _ in range(2)]
+def test_workers_share_one_cap(opened, upstream, ledger):
+    clients = [opened(**ledger, cap="60") for _ in range(2)]
     with ThreadPoolExecutor(8) as threads:
         told = list(
             threads.map(lambda i: clients[i % 2].post("/predict", json=[ONE | {"who": 1}]).status_code, range(40))
@@ -143,19 +143,19 @@ def test_workers_share_one_budget(opened, upstream, ledger):
 
 def test_charges_under_another_policy_count_exactly(ledger, policy):
     one = Settings(policy, "http://m", **ledger)
-    tenth = Settings(ew.Policy.of("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, budget="3.3")
+    tenth = Settings(ew.Policy.of("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, cap="3.3")
     assert People(one).charge([["jane"]]) == [True]
     people = People(tenth)
     assert people.charge([["jane"]] * 4) == [True, True, True, False]
     assert people.spent("jane") == (Fraction(33, 10), 0)
 
 
-def test_deltas_have_a_budget(ledger):
+def test_deltas_have_a_cap(ledger):
     policy = ew.Policy.of("gaussian_clipped:delta=0.00001", 1, ew.Domain.of({"age": (0, 1)}))
-    with pytest.raises(ValueError, match="delta_budget"):
-        Settings(policy, "http://m", **ledger, budget="9")
+    with pytest.raises(ValueError, match="delta_cap"):
+        Settings(policy, "http://m", **ledger, cap="9")
     enough = 2.5 * policy.guarantee.delta
-    people = People(Settings(policy, "http://m", **ledger, budget="9", delta_budget=enough))
+    people = People(Settings(policy, "http://m", **ledger, cap="9", delta_cap=enough))
     assert people.charge([["jane"]] * 3) == [True, True, False]
 
 

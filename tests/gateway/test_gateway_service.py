@@ -169,13 +169,13 @@ def test_clients_that_hang_up_do_not_end_it(started, model):
 
 @pytest.mark.slow
 def test_workers_share_metrics_and_the_ledger(started, model, tmp_path):
-    ledger = ["--person", "who", "--ledger", str(tmp_path / "people"), "--budget", "12"]
+    ledger = ["--person", "who", "--ledger", str(tmp_path / "people"), "--cap", "12"]
     with started("--workers", "2", *ledger) as process:
         told = [ask(process.port, [ONE | {"who": "jane"}])[0] for _ in range(6)]
         assert told == [200] * 4 + [429] * 2
         metrics = ask(process.port, path="/metrics")[1]
         assert b'outcome="answered"} 4' in metrics
-        assert b'reason="budget",field=""} 2' in metrics
+        assert b'reason="cap",field=""} 2' in metrics
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
         assert process.returncode == 0
@@ -206,7 +206,7 @@ def test_a_stop_ends_workers_that_do_not_serve_yet(stop):
     [
         (["--upstream", "model"], "upstream: must be http"),
         (["--upstream", "http://m", "--person", "age", "--ledger", "x"], "'age' is perturbed"),
-        (["--upstream", "http://m", "--budget", "x"], "budget"),
+        (["--upstream", "http://m", "--cap", "x"], "cap"),
         (["--upstream", "http://m", "--upstream-ca", "no.pem"], "certificates"),
         (["--upstream", "http://m", "--person", "who", "--ledger", "no/such/folder"], "ledger"),
         (["--upstream", "http://m", "--host", "203.0.113.7"], "cannot be listened on"),
@@ -239,7 +239,7 @@ def test_a_port_in_use_is_refused():
 def test_a_kill_at_any_moment_leaves_no_draw_that_was_not_charged(started, model, tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "people"
-    ledger = ["--person", "who", "--ledger", str(path), "--budget", "3000", "--workers", "1"]
+    ledger = ["--person", "who", "--ledger", str(path), "--cap", "3000", "--workers", "1"]
     for _ in range(5):
         with started(*ledger) as process:
             assert ask(process.port, path="/healthz")[0] == 200

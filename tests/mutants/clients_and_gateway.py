@@ -197,10 +197,10 @@ def charges_are_not_committed(original):
 
 @mutant(
     "epsworth.gateway.people.People._affords",
-    claim="a person's draws at a gateway add up to at most the budget, over all policies",
+    claim="a person's draws at a gateway add up to at most the cap, over all policies",
     test=f"{PEOPLE}::test_charges_under_another_policy_count_exactly",
 )
-def one_draw_more_than_the_budget(original):
+def one_draw_more_than_the_cap(original):
     return lambda self, person, times: original(self, person, times - 1)
 
 
@@ -211,12 +211,12 @@ def one_draw_more_than_the_budget(original):
 )
 def one_who_can_afford_it_is_enough(original):
     def charged(self, counted):
-        if self.budget is None or any(self._affords(*one) for one in counted.items()):
-            budget, self.budget = self.budget, None
+        if self.cap is None or any(self._affords(*one) for one in counted.items()):
+            cap, self.cap = self.cap, None
             try:
                 return original(self, counted)
             finally:
-                self.budget = budget
+                self.cap = cap
         return original(self, counted)
 
     return charged

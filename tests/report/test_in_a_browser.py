@@ -210,7 +210,11 @@ def test_what_the_script_recommends_is_what_the_library_does(opened, paths):
             said = page.locator("#sentence").text_content()
             if found.choice is None:
                 limit = "at ε\u00a0≤\u00a04"
-                assert said.startswith((f"Nothing in this report {limit} is guaranteed", f"Not {limit}")), (on, of, at)
+                assert said.startswith((f"No: nothing in this report {limit} is guaranteed", f"Not {limit}")), (
+                    on,
+                    of,
+                    at,
+                )
             else:
                 name = found.choice.mechanism + (" (approximate, δ 0.00001)" if found.choice.guarantee.delta else "")
                 lower = share(found.choice.lower)

@@ -110,7 +110,7 @@ def test_every_number_is_the_results_rounded_to_the_safe_side(name):
     else:
         assert found.max_epsilon == 4
         target = percent(numbers["target"], numbers["digits"])
-        assert sentence.startswith(f"Nothing in this report at ε\u00a0≤\u00a04 is guaranteed to reach {target}")
+        assert sentence.startswith(f"No: nothing in this report at ε\u00a0≤\u00a04 is guaranteed to reach {target}")
     shown = {float(one) for one in re.findall(r"(\d+\.\d+)\u00a0%", sentence)}
     known = {v / scale * 100 for view in numbers["views"] for row in view["lower"] for v in row}
     assert all(any(abs(one - k) < 1e-9 for k in known) for one in shown - {100 * asked["at_least"], 99.9})

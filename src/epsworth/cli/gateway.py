@@ -40,10 +40,10 @@ def gateway(
         typer.Option(help="Input that says whose record it is; it stays here unless the policy passes it."),
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="File of what each person lost already; made if absent.")] = None,
-    budget: Annotated[
+    cap: Annotated[
         str | None, typer.Option(help="Most epsilon that all draws of one person may add up to; then 429.")
     ] = None,
-    delta_budget: Annotated[str | None, typer.Option(help="Most delta, where the policy has one.")] = None,
+    delta_cap: Annotated[str | None, typer.Option(help="Most delta, where the policy has one.")] = None,
     same: Annotated[
         bool, typer.Option("--same", help="Draw once per person; later requests leave with the same values.")
     ] = False,
@@ -83,8 +83,8 @@ def gateway(
         datatype=datatype,
         person=person,
         ledger=ledger,
-        budget=number("budget", budget),
-        delta_budget=number("delta_budget", delta_budget),
+        cap=number("cap", cap),
+        delta_cap=number("delta_cap", delta_cap),
         same=same,
         largest_body=largest_body,
         most_records=most_records,

@@ -95,7 +95,7 @@ def _shape(ranked: Ranking) -> dict[str, Any] | None:
 
 
 def _print(ranked: Ranking, quiet: bool) -> None:
-    from epsworth.noise.choice import RULE
+    from epsworth.noise.choice import RULE, above_floor
 
     if quiet:
         show.console().print(ranked.advice, soft_wrap=True)
@@ -111,13 +111,13 @@ def _print(ranked: Ranking, quiet: bool) -> None:
     loose = asked.releases > 1 and asked.objective.name in counted
     table = show.table(*columns, "above a loose floor" if loose else "above floor", "", left=("noise", ""))
     for choice in ranked:
-        above = f"{100 * (choice.cost / ranked.floor - 1):.2g} %" if ranked.floor > 0 else "-"
         remark = "" if choice.sound else f"not a bound: in truth {show_up(choice.exact_epsilon)}"
         if choice is ranked.taken:
             remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(
             choice.name, show_up(choice.cost), *(() if plain else (show_up(choice.epsilon),)),
-            show_down(choice.confidence, 5), f"{choice.rmse:.4g}", str(choice.pairs), above, remark,
+            show_down(choice.confidence, 5), show_up(choice.rmse, 4), str(choice.pairs),
+            above_floor(choice.cost, ranked.floor), remark,
         )  # fmt: skip
     out.print(table)
     for name, why in ranked.left_out.items():

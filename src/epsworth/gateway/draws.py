@@ -88,7 +88,7 @@ class Draws:
         """Charge, draw, return; whatever goes wrong before the charge is on the disk, nothing leaves."""
         assert self.people is not None
         people = [asked.people or [] for asked, _, _ in waiting]
-        poor = Refusal("budget", "somebody in this request has no budget left, so nothing was drawn; use what you have")
+        poor = Refusal("cap", "somebody in this request has reached their cap, so nothing was drawn; use what you have")
         names = self.perturbation.policy.names
         try:
             if self.same:

@@ -87,7 +87,7 @@ def people_of(values: Mapping[str, list[Any]], settings: Settings) -> list[str] 
                 "person",
                 f"row {row}: {settings.person!r} must say whose record it is, a word or a whole number; send it",
             )
-        name = str(value)  # 7 and "7" are one person: two would have two budgets
+        name = str(value)  # 7 and "7" are one person: two would have two caps
         if (why := refusal(name)) is not None:
             raise Refusal("person", f"row {row}: {settings.person!r} {why}")
         found.append(name)

@@ -56,8 +56,8 @@ class People:
     def __init__(self, settings: Settings) -> None:
         assert settings.ledger is not None
         self.policy, self.path = settings.policy.fingerprint, Path(settings.ledger)
-        self.budget = None if settings.budget is None else Fraction(settings.budget)
-        self.delta_budget = None if settings.delta_budget is None else Fraction(settings.delta_budget)
+        self.cap = None if settings.cap is None else Fraction(settings.cap)
+        self.delta_cap = None if settings.delta_cap is None else Fraction(settings.delta_cap)
         self.cost = Fraction(settings.policy.total), Fraction(settings.policy.guarantee.delta)
         self._key = Ledger().subkey(b"epsworth-gateway")
         try:
@@ -126,7 +126,7 @@ class People:
         return None if found is None else tuple(json.loads(found[0]))
 
     def _charged(self, counted: Counter[bytes]) -> bool:
-        if self.budget is not None and not all(self._affords(person, times) for person, times in counted.items()):
+        if self.cap is not None and not all(self._affords(person, times) for person, times in counted.items()):
             return False
         self._file.executemany(
             "INSERT INTO charges VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET draws = draws + excluded.draws",
@@ -136,9 +136,9 @@ class People:
 
     def _affords(self, person: bytes, times: int) -> bool:
         epsilon, delta = self._spent(person)
-        assert self.budget is not None
-        enough = epsilon + times * self.cost[0] <= self.budget
-        return enough and (self.delta_budget is None or delta + times * self.cost[1] <= self.delta_budget)
+        assert self.cap is not None
+        enough = epsilon + times * self.cost[0] <= self.cap
+        return enough and (self.delta_cap is None or delta + times * self.cost[1] <= self.delta_cap)
 
     def _spent(self, person: bytes) -> tuple[Fraction, Fraction]:
         epsilon = delta = Fraction(0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-Reason = Literal["form", "undeclared", "lacking", "value", "person", "budget", "size", "busy", "ledger"]
+Reason = Literal["form", "undeclared", "lacking", "value", "person", "cap", "size", "busy", "ledger"]
 REASONS: tuple[Reason, ...] = (
-    "form", "undeclared", "lacking", "value", "person", "budget", "size", "busy", "ledger",
+    "form", "undeclared", "lacking", "value", "person", "cap", "size", "busy", "ledger",
 )  # fmt: skip
 OF_A_FEATURE = frozenset({"lacking", "value"})
-STATUS: dict[Reason, int] = {"budget": 429, "size": 413, "busy": 503, "ledger": 503}
+STATUS: dict[Reason, int] = {"cap": 429, "size": 413, "busy": 503, "ledger": 503}
 LONGEST_NAME = 60
 
 

@@ -38,7 +38,7 @@ class Settings:
         The input that says whose record it is.  It does not leave, unless the policy lets it pass.
     ledger : path, optional
         Where people's charges stand.
-    budget, delta_budget : Decimal, optional
+    cap, delta_cap : Decimal, optional
         The most that all draws of one person may add up to.
     same : bool
         Draw once per person; every later request leaves with the same values, whatever it holds.
@@ -51,8 +51,8 @@ class Settings:
     datatype: str = "FP64"
     person: str | None = None
     ledger: Path | None = None
-    budget: Decimal | None = None
-    delta_budget: Decimal | None = None
+    cap: Decimal | None = None
+    delta_cap: Decimal | None = None
     same: bool = False
     largest_body: int = 1 << 20
     most_records: int = 1000
@@ -69,7 +69,7 @@ class Settings:
                 "itself: let clients run it (epsworth perturb), or give a policy of rules alone"
             )
         check_upstream(self.upstream)
-        for key in ("budget", "delta_budget"):
+        for key in ("cap", "delta_cap"):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, exact_decimal(key, getattr(self, key)))
                 if not getattr(self, key) > 0:
@@ -97,15 +97,15 @@ class Settings:
     def _check_ledger(self) -> None:
         if (self.person is None) != (self.ledger is None):
             raise ValueError("person and ledger go together: name the input that says whose record it is, and a file")
-        if self.person is None and (self.same or self.budget is not None or self.delta_budget is not None):
-            raise ValueError("a budget, and drawing once, are per person: name the input that says who it is (person)")
-        if self.budget is None and self.delta_budget is not None:
-            raise ValueError("delta_budget: goes with a budget; give both")
-        if self.budget is not None:
-            if self.policy.guarantee.delta and self.delta_budget is None:
-                raise ValueError("delta_budget: the policy has a delta, which adds up, too; give the most it may reach")
-            if self.policy.total > self.budget:
-                raise ValueError(f"budget: one record costs epsilon {self.policy.total}, more than {self.budget}")
+        if self.person is None and (self.same or self.cap is not None or self.delta_cap is not None):
+            raise ValueError("a cap, and drawing once, are per person: name the input that says who it is (person)")
+        if self.cap is None and self.delta_cap is not None:
+            raise ValueError("delta_cap: goes with a cap; give both")
+        if self.cap is not None:
+            if self.policy.guarantee.delta and self.delta_cap is None:
+                raise ValueError("delta_cap: the policy has a delta, which adds up, too; give the most it may reach")
+            if self.policy.total > self.cap:
+                raise ValueError(f"cap: one record costs epsilon {self.policy.total}, more than {self.cap}")
 
     def _check_columns(self, name: str, columns: tuple[str, ...]) -> None:
         if not name or name in self.policy.names or name in self.public:

@@ -17,7 +17,7 @@ from epsworth.noise.objective import ENDLESS, EPSILON, Objective
 from epsworth.noise.regions import Region
 from epsworth.noise.release import AnswerTable, LatticeRelease, release_of, released_epsilon
 from epsworth.results import Result, json_form
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import percent_up, show_down, show_up
 
 UNTRIED = "was not tried: "  # how the reasons begin of noise of which nothing is known
 ALIKE = 1.01  # an epsilon within one per cent of the least: then the smaller error decides
@@ -114,13 +114,27 @@ class Choice(Result):
         promise = f"epsilon {show_up(self.epsilon)}, delta {show_up(self.delta)}"
         promise += f" for {self.releases} releases together" if self.releases > 1 else ""
         remark = "" if self.sound else f" (not a bound: in truth epsilon {show_up(self.exact_epsilon)})"
-        held = f"confidence {show_down(self.confidence)}, root mean squared error {self.rmse:.4g}"
+        held = f"confidence {show_down(self.confidence)}, root mean squared error {show_up(self.rmse, 4)}"
         return f"{self.name}: {promise}, {held}{remark}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values; None where no epsilon is kept."""
         names = "name", "epsilon", "delta", "releases", "confidence", "rmse", "sound", "pairs", "exact_epsilon", "cost"
         return {name: json_form(getattr(self, name)) for name in names}
+
+
+def above_floor(cost: float, floor: float) -> str:
+    """Say how far a cost is above a floor, in per cent, rounded up; a dash without one.
+
+    Examples
+    --------
+    >>> above_floor(1.2800001, 1.0), above_floor(1.0 + 1e-9, 1.0), above_floor(2.0, 0.0)
+    ('28.1 %', '<0.01 %', '-')
+    """
+    if floor <= 0:
+        return "-"
+    share = cost / floor - 1
+    return f"{percent_up(share)} %" if share >= 1e-4 else "<0.01 %"
 
 
 def taken(rows: Sequence[Choice]) -> Choice | None:
@@ -154,9 +168,9 @@ def advice(
     if objective == EPSILON:
         words += f" with delta {show_up(take.delta)}" if take.delta else " with delta 0"
     words += f" for {take.releases} releases together" if take.releases > 1 else ""
-    words += f", root mean squared error {take.rmse:.4g}"
+    words += f", root mean squared error {show_up(take.rmse, 4)}"
     if take is not best:
-        words += f"; {best.name} costs {show_up(best.cost)}, but errs more ({best.rmse:.4g})"
+        words += f"; {best.name} costs {show_up(best.cost)}, but errs more ({show_up(best.rmse, 4)})"
     if floor > 0:
         words += f"; no {kind} costs less than {show_down(floor)}"
     return words + "."

@@ -21,15 +21,17 @@ from epsworth.utility.panels import MOST_VALUES, DecisionMap, Panels, numbered, 
 from epsworth.utility.splitting import Split
 
 TITLE = "What is this epsilon worth?"
+MADE = "made for this model"  # a row of a verdict
 TOGETHER = 5  # curves in one picture; more get a picture each
+EXACT = 1e-6  # width of bounds that no picture tells from a line
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 TABLED = (1, 10, 50, 90)  # per cent that somebody held likely before
 STOPS, MOST_POINTS = 24, 120  # of one delta in that table, about; and in all
 LISTED = 12  # groups
 TO_RUN = "For what clients must run: <code>epsworth recommend RESULT.json --at-least … --policy policy.toml</code>"
-WORDS, KEPT = text.WORDS, {"prior": "{prior}", "after": "{after}"}
+WORDS, LEFT = text.WORDS, {"prior": "{prior}", "after": "{after}"}
 OBSERVER = {  # how the script tells what an epsilon means
-    kind: text.filled(WORDS[kind], {**KEPT, **text.RECORD, "seen": seen})
+    kind: text.filled(WORDS[kind], {**LEFT, **text.RECORD, "seen": seen})
     for kind, seen in (
         ("pure", f"At {text.POINT} one release"),
         ("certain", f"At {text.POINT} one release"),
@@ -108,7 +110,19 @@ def _decision(shown: Shown, around: Panels | None) -> Block:
             f"{percent_of(split.even_lower)}. It is not taken: it was chosen on these records, which were not declared "
             "public, and so tells about them; look for one on public records by epsworth split."
         )
-    return blocks.decision(sentence, facts, shown.found.feasible or not shown.asked, untaken)
+    more = f"{_instead(shown)} {untaken}".strip()
+    return blocks.decision(sentence, facts, shown.found.feasible or not shown.asked, more)
+
+
+def _instead(shown: Shown) -> str:
+    """Say of an answer that is no what may be enough, where the command line says it."""
+    beyond, said = shown.found.beyond, []
+    if shown.asked and beyond is not None:
+        said = [f"It would take {mechanism_name(beyond.mechanism)} at {at(beyond.guarantee.epsilon)} per record."]
+    if shown.asked and any(line.startswith(MADE) for line in map(str.strip, shown.found.verdict)):
+        cap = percent(shown.numbers["caps"][shown.stops.index(shown.total)], shown.digits)
+        said.append(f"A policy made for this model (epsworth tailor) may keep up to {cap} at {at(shown.total)}.")
+    return " ".join(said)
 
 
 def _held(shown: Shown) -> str:
@@ -124,7 +138,7 @@ def _controls(shown: Shown) -> Block:
         blocks.slider("stop", "ε per record", stop, [show_up(one) for one in shown.stops]),
     ]
     several = len(shown.quantities) > 1
-    views = [f"{view.of}: {view.title}" if several else view.title for view in shown.views]
+    views = [f"{text.KEPT[view.of]}: {view.title}" if several else view.title for view in shown.views]
     return {"is": "controls", "views": views, "sliders": sliders}
 
 
@@ -132,20 +146,22 @@ def _controls(shown: Shown) -> Block:
 
 
 def _curves(shown: Shown, drawn: list[list[Chart]]) -> Block:
-    surely, views = sure(shown.curves.confidence), []
+    surely, views = _held(shown), []
     for i, (view, figures) in enumerate(zip(shown.views, drawn, strict=True)):
         what = (
             f"Probability that {text.SUBJECTS[view.of]}, {view.where}, by ε per record. The line is guaranteed; the "
-            f"truth lies in the band above it, {surely}."
+            f"truth lies in the band above it ({surely})."
         )
+        if float((view.bounds.upper - view.bounds.lower).max()) < EXACT:
+            what = f"{what.partition('. ')[0]}: exact."
+        if view.limited and shown.capped:
+            what += " The dotted line is the ceiling: no mechanism can promise more to every input."
         parts = [blocks.paragraph(what, "what"), blocks.figures(*figures), _every_number(shown, i)]
         views.append({"is": "view", "number": i, "blocks": parts})
     told = "The dashed line across is what is asked for, the upright one the ε looked at."
     if not shown.asked:
         told = "The upright line is the ε looked at. Ask for a share of the labels by the first slider above."
-    if shown.capped:
-        told += " The dotted line, for the worst record, is the ceiling: no mechanism can promise more to every input."
-    told += f" All bands hold together {surely}."
+    told += f" All bounds hold together ({surely})."
     if len(shown.at) < len(shown.curves.epsilons):
         told += f" {len(shown.at)} of {len(shown.curves.epsilons)} epsilons are shown."
     return blocks.section("curves", "How often the label is kept", *views, told)
@@ -167,7 +183,7 @@ def _figures(shown: Shown, number: int) -> list[Chart]:
             for m in bold
         ] + [Line("ceiling", cap, "ceiling")]  # fmt: skip
         chart = Chart(
-            f"{view.of.capitalize()}, {view.title}, at least, by ε per record: "
+            f"{text.KEPT[view.of].capitalize()}, {view.title}, at least, by ε per record: "
             f"{', '.join(shown.names[m] for m in bold)}.",
             *axes, lines, rules=[(shown.found.at_least, "asked for")], cursor=shown.total,
             behind=[f"v{number}m{m}" for m in every if m not in bold],
@@ -202,7 +218,7 @@ def _every_number(shown: Shown, number: int) -> Block:
         ]
         for e, head in enumerate(shown.curves.epsilons[shown.at].tolist())
     ]
-    title = f"{view.of}, {view.title}: at least – at most, in %"
+    title = f"{text.KEPT[view.of]}, {view.title}: at least – at most, in %"
     return blocks.unfolded(title, ["ε per record", *map(name, shown.names)], rows)
 
 

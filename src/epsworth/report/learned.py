@@ -68,7 +68,11 @@ def plan_page(result: Document, source: Source) -> Page:
         ("Mechanism", mechanism),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
-        *((word, asked[key]) for key, word in QUESTION.items() if asked and asked.get(key) is not None),
+        *(
+            (word, share_down(asked[key]) if key == "mass" else asked[key])
+            for key, word in QUESTION.items()
+            if asked and asked.get(key) is not None
+        ),
     ]
     return page(
         "How many users does this learner need?", "Labels learnt from reports that are private before they leave.",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsworth.exposure.usefulness import useless
-from epsworth.noise.choice import advice, taken
+from epsworth.noise.choice import above_floor, advice, taken
 from epsworth.noise.objective import EPSILON, Objective
 from epsworth.pac.conversion import posterior
 from epsworth.report import blocks, text
@@ -49,7 +49,7 @@ def noise_page(result: Document, source: Source) -> Page:
     facts = () if best is None else (
         (show_up(best.cost), f"{cost}, for the whole data set and all releases", objective.name),
         (share_down(best.confidence), "probability that a release is as near as asked", "confidence"),
-        (size(best.rmse), "root mean squared error of a release", "rmse"),
+        (show_up(best.rmse, 4), "root mean squared error of a release", "rmse"),
     )  # fmt: skip
     said = advice(ranked, result["floor"], left, objective)
     epsilon, delta = (None, 0.0) if best is None else (best.epsilon, best.delta)
@@ -92,10 +92,10 @@ def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
     heads = ("noise", cost, "within, at least", "rms error", "above the floor", "pairs compared", "remark")
     cells = []
     for row in rows:
-        above = f"{show_up(100 * (row['cost'] / floor - 1), 2)}{text.SPACE}%" if floor > 0 else "–"
         exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
         cells.append([
-            name(row["name"]), show_up(row["cost"]), share_down(row["confidence"]), size(row["rmse"]), above,
+            name(row["name"]), show_up(row["cost"]), share_down(row["confidence"]), show_up(row["rmse"], 4),
+            above_floor(row["cost"], floor),
             count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
         ])  # fmt: skip
     return blocks.section(

@@ -294,7 +294,7 @@ def titled_note(note: str, mechanisms: Sequence[str]) -> str:
 
 
 def _named(title: str, words: str) -> str:
-    return f"{title} ({words})" if title else words
+    return words if not title else title if title.casefold() == words else f"{title} ({words})"
 
 
 # ---- sentences that a page's script fills in by the same names
@@ -317,7 +317,7 @@ WORDS = {
         "for {target}, but protects less than was asked for."
     ),
     "none": (
-        f"Nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach {{target}}: {{name}} comes "
+        f"No: nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach {{target}}: {{name}} comes "
         f"closest at {POINT}, {PROMISED}."
     ),
     "never": (
@@ -356,6 +356,7 @@ NATS = {
     ),
 }
 SUBJECTS = {"stability": "the label stays the same", "accuracy": "the label is the true one"}
+KEPT = {"stability": "labels kept", "accuracy": "labels right"}
 CERTAINTY = f"an attacker's certainty at most, from 50{SPACE}%"
 ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as much."
 MORE = "With probability δ a release may show more than its ε says."
