@@ -53,6 +53,8 @@ def test_a_study_is_run_and_everything_follows_from_its_result(cli, place):
     code, out, _ = cli("recommend", "r.json", "--at-least", "0.6", "--policy", "other.toml")
     assert code == 0
     assert ew.Policy.load("other.toml").rules[0].feature == found.domain["age"]  # declared by the study
+    code, out, _ = cli("run", "r.json", "-q")
+    assert (code, tuple(out.splitlines())) == (0, found.recommendation.verdict)
     code, out, _ = cli("run", study, "--check", "r.json")
     assert code == 1
     assert out.count("there is no such file; check the path") == 2

@@ -43,6 +43,7 @@ def run(
     ] = False,
     cache: services.Cache = None,
     verbose: options.Verbose = False,
+    quiet: options.Quiet = False,
 ) -> None:  # fmt: skip
     """Answer a study file, and keep what was read.
 
@@ -62,7 +63,7 @@ def run(
     options.check_page(report)
     options.check_policy_out(policy, False)
     if study.suffix.lower() == ".json":
-        _show_again(study, output, policy, plot, report, verbose)
+        _show_again(study, output, policy, plot, report, verbose=verbose, quiet=quiet)
         return
     asked = Study.load(study)
     files = asked.files
@@ -81,13 +82,14 @@ def run(
     told = show.told(output, found.to_dict)  # first: all else can be made of it again
     _write(found, policy, plot, report)
     if not told:
-        _tell(found, study, output, policy, verbose)
+        _tell(found, study, output, policy, verbose=verbose, quiet=quiet)
     leave_if(found.curves.stopped and going.interrupted)
 
 
 def _show_again(
-    source: Path, output: str | None, policy: Path | None, plot: Path | None, report: Path | None, verbose: bool
-) -> None:
+    source: Path, output: str | None, policy: Path | None, plot: Path | None, report: Path | None, *, verbose: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Print and write what a kept result holds; nothing is asked."""
     from epsworth.documents import read_json
     from epsworth.files import RESULT_BYTES, reading
@@ -99,14 +101,16 @@ def _show_again(
         if any(one is not None for one in (output, policy, plot, report)):
             raise ValueError(f"{source} holds no study; give it to epsworth recommend or report, which write")
         curves = curves_of_file(source)[0]
-        show.print_kept(curves, (), verbose)
+        show.print_kept(curves, (), verbose, quiet)
+        if quiet:
+            return
         show.suggest("recommend", source, "--at-least", "0.9", why="the least epsilon that keeps 90 % of the labels")
         return
     found = StudyResult.load(source)
     told = show.told(output, found.to_dict)
     _write(found, policy, plot, report)
     if not told:
-        _tell(found, source, output, policy, verbose)
+        _tell(found, source, output, policy, verbose=verbose, quiet=quiet)
 
 
 def _refuse_beside_check(given: Mapping[str, object]) -> None:
@@ -151,11 +155,15 @@ def _write(found: StudyResult, policy: Path | None, plot: Path | None, report: P
         page_of(found, command=command_line()).save(report)
 
 
-def _tell(found: StudyResult, study: Path, output: str | None, policy: Path | None, verbose: bool) -> None:
+def _tell(
+    found: StudyResult, study: Path, output: str | None, policy: Path | None, *, verbose: bool, quiet: bool
+) -> None:
     from epsworth.policy import Policy
 
     made, out = found.recommendation, show.console()
-    show.print_answer(found.curves, made, verbose)
+    show.print_answer(found.curves, made, verbose, quiet)
+    if quiet:
+        return
     if found.study.seed is None and found.curves.confidence < 1:
         out.print(f"Seed {found.seed} was drawn; put it into the study for these very bounds.")
     if policy is not None and found.policy is not None:
