@@ -16,6 +16,7 @@ from epsworth.noise import levels, program
 from epsworth.noise.cells import Cells, HalfLine
 from epsworth.noise.objective import EPSILON, Objective, composed_epsilon
 from epsworth.noise.staircase import best_staircase
+from epsworth.rounding import show_up
 from strategies import sparing
 
 SEVERAL = [
@@ -278,7 +279,7 @@ def test_rows_are_ranked_by_what_was_asked_for():
     ranked = noise.cheapest(2, confidence=0.9, delta=1e-5, lattice=1, objective="tpr@0.01")
     assert [c.cost for c in ranked] == sorted(c.cost for c in ranked)
     assert ranked.to_dict()["objective"] == "tpr@0.01"
-    assert "attacker's true positive rate at false positive rate 0.01" in ranked.advice
+    assert f"attacker's true positive rate {show_up(ranked.taken.cost)} at false positive rate 0.01" in ranked.advice
     assert ranked.named("optimal").for_release().step == 1.0  # which that of other objectives may refuse
     assert all(c.cost == c.epsilon for c in noise.cheapest(2, confidence=0.9, lattice=1))
 

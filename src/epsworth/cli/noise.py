@@ -100,13 +100,15 @@ def _print(ranked: Ranking, quiet: bool) -> None:
     if quiet:
         show.console().print(ranked.advice, soft_wrap=True)
         return
-    out = show.console()
+    out, words = show.console(), show.console(show.SCREEN)
     asked = ranked.asked
     together = f" for {asked.releases} releases together" if asked.releases > 1 else ""
     plain = asked.objective.name == "epsilon"
     what = f"epsilon{together}, delta {show_up(asked.delta)}" if plain else f"{asked.objective}{together}"
     out.print(f"[bold]{what}[/bold] (central model, per data set)")
-    columns = "noise", asked.objective.name, *(() if plain else ("epsilon",)), "Pr(within)", "rms error", "pairs"
+    columns = "noise", asked.objective.name, *(() if plain else ("epsilon",)), "Pr(within)", "rms error"
+    pairs = any(choice.pairs > 1 for choice in ranked)
+    columns += ("pairs",) if pairs else ()
     counted = ("advantage", "tpr") if asked.delta == 0 else ("epsilon", "advantage", "tpr")
     loose = asked.releases > 1 and asked.objective.name in counted
     table = show.table(*columns, "above a loose floor" if loose else "above floor", "", left=("noise", ""))
@@ -116,16 +118,16 @@ def _print(ranked: Ranking, quiet: bool) -> None:
             remark = "<- advised" + (f"; {remark}" if remark else "")
         table.add_row(
             choice.name, show_up(choice.cost), *(() if plain else (show_up(choice.epsilon),)),
-            show_down(choice.confidence, 5), show_up(choice.rmse, 4), str(choice.pairs),
+            show_down(choice.confidence, 5), show_up(choice.rmse, 4), *([str(choice.pairs)] if pairs else []),
             above_floor(choice.cost, ranked.floor), remark,
         )  # fmt: skip
     out.print(table)
     for name, why in ranked.left_out.items():
-        out.print(f"Left out, {name}: {why}.")
-    out.print()
-    out.print(ranked.advice, style="bold")
+        words.print(f"Left out, {name}: {why}.")
+    words.print()
+    words.print(ranked.advice, style="bold")
     if ranked.taken is not None:
-        out.print(RULE)
+        words.print(RULE)
 
 
 def _width(text: str) -> float | tuple[float, float]:

@@ -80,11 +80,15 @@ class Objective:
         return self.name if self.at is None else f"{self.name}@{self.at!r}"
 
     def __str__(self) -> str:
-        return SAYING[self.name] + ("" if self.at is None else f" at {AT[self.name]} {self.at:g}")
+        return SAYING[self.name] + self._where
+
+    @property
+    def _where(self) -> str:
+        return "" if self.at is None else f" at {AT[self.name]} {self.at:g}"
 
     def said(self, cost: float) -> str:
         """Show a cost, rounded up."""
-        return f"{self} {show_up(cost)}"
+        return f"{SAYING[self.name]} {show_up(cost)}{self._where}"
 
     def cost(self, noise: NoiseMechanism, delta: float, releases: int, points: int = POINTS) -> float:
         """Return what ``releases`` of a noise cost together, never below the truth; infinite where none is known.

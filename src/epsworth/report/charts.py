@@ -220,7 +220,7 @@ class Chart:
         return (
             f'<path class="span" d="M{first} {top}H{last}V{base}H{first}z"/>'
             f'<path class="edge" d="M{first} {top}V{base}M{last} {top}V{base}"/>'
-            + _text(words, at, top + (-6 if high > low else 12), "mid halo")
+            + _text(words, at, top - 6, "mid halo")
         )
 
     def _rule(self, y: float, words: str) -> str:
