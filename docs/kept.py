@@ -37,7 +37,7 @@ def main() -> None:
     axes.axvspan(MAX_EPSILON, 8.2, color="#f1ece4", zorder=0)
     axes.set(xlim=(0.9, 8.2), ylim=(50, 101), xlabel="epsilon per record", ylabel="diagnoses that stay, %")
     axes.text(1.05, 90.6, "wanted: 90 %", color="#555555", fontsize=9)
-    axes.text(6.1, 52.5, "an attacker may be more\nthan 98.2 % sure", ha="center", color="#7a6a55", fontsize=9)
+    axes.text(6.1, 52.5, "an attacker may be more\nthan 98.3 % sure", ha="center", color="#7a6a55", fontsize=9)
     axes.annotate("a policy made for this model:\nyes, at epsilon 3", (3, kept[-1][2]), (1.3, 96), color="#0b6e4f")
     axes.annotate(
         "the best mechanism per feature:\nnot at epsilon 4 or less", (4, single[3]), (4.15, 71), color="#b5541c"

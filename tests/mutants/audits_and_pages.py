@@ -134,7 +134,7 @@ def facts_with_more_digits(original):
 
 @mutant(
     "epsworth.report.text.observed",
-    claim="a page never understates what an observer may know",
+    claim="a page never understates what an attacker may know",
     test="tests/report/test_utility_page.py::test_an_observer_is_never_said_to_know_less",
 )
 def observers_without_delta(original):

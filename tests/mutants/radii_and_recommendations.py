@@ -113,7 +113,7 @@ def curves_printed_to_nearest(original):
 
 @mutant(
     "epsworth.guarantees.ceiling",
-    claim="what an observer learns is never understated",
+    claim="what an attacker learns is never understated",
     test=f"{RECOMMENDED}::test_what_an_epsilon_protects_is_told_and_rounded_up",
 )
 def ceilings_to_nearest(original):

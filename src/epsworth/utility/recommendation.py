@@ -205,7 +205,7 @@ def recommend(
         admitted, but a weaker privacy notion is chosen only where no stronger one is enough.
     max_epsilon : float, optional
         The largest epsilon per record to accept, by default 4: whoever held two values of a record equally likely is
-        then at most 98.2 % sure of either afterwards.  What larger ones would keep is told as ``beyond``.
+        then at most 98.3 % sure of either afterwards.  What larger ones would keep is told as ``beyond``.
     at_most_sure : float, optional
         The same as the largest certainty to accept, between .5 and 1, in place of ``max_epsilon``.
 
