@@ -208,7 +208,7 @@ def _kept(made: Document) -> Block:
     kept = share_down(made["kept"])
     sentence = (
         f"At {at(epsilon)} per record labels stay with probability {kept} on average over "
-        f"{text.count(made['records'])} records that built nothing; for people like those in the table at least "
+        f"{text.count(made['records'])} held-out records; for people like those in the table at least "
         f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
@@ -225,7 +225,7 @@ def _measured(made: Document) -> Block:
             ("for people like those in the table, at least", made["held_out"]["lower"], share_down),
             ("for people like those in the table, at most", made["held_out"]["upper"], share_up),
             ("the copy agrees with the classifier", made["agreement"], share_down),
-            *([] if proven is None else [("the same, proven for all that can be sent", proven, share_down)]),
+            *([] if proven is None else [("the copy agrees, proven over all that can be sent", proven, share_down)]),
             ("send the same whatever their values are", made["constant"], share_up),
             *rows,
         ]

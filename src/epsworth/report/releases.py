@@ -234,7 +234,7 @@ def _budgets(entries: Sequence[Document], nats: str) -> Block | None:
     ]
     told = "The noise that other budgets would have taken on the same pool, root mean square; they were not released."
     told += f" This release's is {nats} nats."
-    listed = blocks.unfolded("noise by budget", heads, rows)
+    listed = blocks.table("Table of the noise by budget", heads, rows)
     return blocks.section("budgets", "What accuracy costs", listed, told) if rows else None
 
 
@@ -301,7 +301,7 @@ def _window(result: Document, stops: Sequence[Document]) -> Block:
     ends = "none" if advised is None else f"{show_up(advised[0], 3)} – {show_down(advised[1], 3)}"
     facts = [(ends, "ε worth trying, per row", "window")]
     for one in (one for one in stops if one["epsilon"] == epsilon):
-        worst = f"advantage against the most exposed row at {at(epsilon, 4)}"
+        worst = f"advantage (0 none, 1 certain) against the most exposed row at {at(epsilon, 4)}"
         facts.append((show_up(one["advantage_worst"], 3), worst, "worst"))
         if one.get("accuracy") is not None:
             facts.append((share_down(one["accuracy"]), f"mean accuracy at {at(epsilon, 4)}", "accuracy"))

@@ -330,8 +330,8 @@ WORDS = {
         "{seen} can make an attacker, who held it {prior} likely, certain that {what}: this protects next to nothing."
     ),
     "weaker": (
-        "{seen} lets an attacker, who must say {which} and held one answer {prior} likely, be right in at most {after} "
-        "of the cases."
+        "{seen} lets an attacker who held one answer {prior} likely say {which} rightly in at most {after} of all "
+        "cases."
     ),
     "cap": f"No mechanism at {POINT} can promise more than {{cap}} to every input.",
     "free": f"The ceiling is no obstacle: at {POINT} it lies above {{below}}.",
@@ -391,7 +391,7 @@ TERMS = {  # by term: how a page uses it, and what it means
         "the suspicion and its opposite were equally likely before.",
     ),
     "accuracy": (r"accuracy|label is the true one|labels right", "The share of records that get their true label."),
-    "average": (r"average", "The mean over all records of the table: some records keep less."),
+    "average": (r"average", "The mean over all records, or over all cases: single ones may differ."),
     "ceiling": (
         r"ceiling",
         "What no mechanism can promise at this ε, whoever invents it. It follows from the ε and the number of labels.",
