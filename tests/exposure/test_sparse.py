@@ -162,6 +162,15 @@ def test_forms_are_off_by_less_than_is_charged():
             assert abs(form(twice, x) - Fraction(square)) <= Fraction(more)
 
 
+def test_columns_of_very_different_sizes_are_certified():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 30)) * 10.0 ** -np.linspace(0, 4, 30)
+    X, y = X / (1.0001 * np.linalg.norm(X, axis=1).max()), rng.random(300) < 0.5
+    thin, full = (moves(rows, y, fit_base(rows, y, 1e-3), 1e-3) for rows in (sparse.csr_array(X), X))
+    np.testing.assert_allclose(thin.distances, full.distances, rtol=1e-9)
+    assert (thin.errors <= 5 * full.errors).all()
+
+
 @pytest.mark.parametrize("regulariser", ["mean", "sum"])
 def test_windows_of_sparse_rows_are_those_of_the_same_rows_in_full(regulariser):
     X, y = world(600, 6)

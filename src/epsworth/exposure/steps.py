@@ -39,6 +39,8 @@ from epsworth.exposure.sparse import PANEL, SparseRows
 from epsworth.keeping import Keeping
 from epsworth.rounding import down, up
 
+NEAR, RESTARTS = 1e-7, 50  # of the search for an eigenvalue: how close, relative, and how long
+
 
 @dataclass(frozen=True, eq=False)
 class Moves(NotPrivate):
@@ -215,7 +217,7 @@ class _Steps:
         inverse = _inverse(hessian)
         size, d = float(np.linalg.norm(inverse)), len(hessian)
         apart = _left(hessian, inverse) + size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
-        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 1e-6), off, problem.convexity)
+        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 10 * NEAR), off, problem.convexity)
         del hessian  # as large as what follows
         w = as_floats(inverse @ problem.shared_pull)
         rho = apart / (1 - apart) if apart < 0.5 else math.inf
@@ -348,9 +350,14 @@ def _left(matrix: Floats, inverse: Floats) -> float:
 
 
 def _largest(matrix: Floats) -> float:
-    """Return the largest eigenvalue of a symmetric matrix, about."""
-    from scipy.sparse.linalg import eigsh
+    """Return the largest eigenvalue of a positive definite matrix, about; its norm, no smaller, where that is slow."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     if len(matrix) < 3:
         return float(np.linalg.eigvalsh(matrix)[-1])
-    return float(eigsh(matrix, k=1, which="LA", v0=np.ones(len(matrix)), return_eigenvectors=False)[0])
+    start = np.ones(len(matrix))
+    try:
+        found = eigsh(matrix, k=1, which="LA", v0=start, tol=NEAR, maxiter=RESTARTS, return_eigenvectors=False)
+    except ArpackNoConvergence:  # many are nearly as large
+        return float(np.linalg.norm(matrix))
+    return float(found[0])
