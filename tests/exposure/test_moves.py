@@ -205,6 +205,26 @@ def test_a_lasso_is_what_scikit_learn_fits():
     assert (f == 0).any()
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "seed", "l2", "l1"), [(1000, 3, 21, 0.1, 1e-4), (1000, 10, 2, 0.1, 1e-8), (100, 20, 4, 10.0, 1e-4)]
+)
+@pytest.mark.cases("all")
+def test_fits_settle_where_newtons_last_steps_fall_by_less_than_rounding(n, d, seed, l2, l1):
+    X, y = world(n, d, seed=seed)
+    f, full = fit_base(X, y, l2, l1=l1, fit_intercept=True), with_ones(X)
+    slopes = -y / (1 + np.exp(y * (full @ f))) @ full / n + penalties(d, l2, True) * f
+    heavy = penalties(d, l1, True)
+    left = np.where(f == 0, np.maximum(np.abs(slopes) - heavy, 0), slopes + heavy * np.sign(f))
+    assert np.linalg.norm(left) < 2e-12
+
+
+def test_columns_that_are_the_same_share_their_weight():
+    X, y = np.repeat(world(20, 1)[0], 2, axis=1) / 2, world(20, 1, noise=1.0)[1]
+    shared = fit_base(X, y, 1e-6, l1=1e-4)
+    assert shared[0] == pytest.approx(shared[1], rel=1e-6)
+    assert shared[0] != 0
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_two_classes_are_two_labels_with_half_the_penalty(fit_intercept):
     X, y = world(80, 3)
