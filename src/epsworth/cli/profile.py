@@ -336,7 +336,7 @@ def _trade_off(found: Window) -> Any:
     )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = found.worst_advantage(useful.epsilons[e])
-        idle = "useless" if useful.accuracy[e] <= useful.majority else ""
+        idle = "useless" if useful.epsilons[e] < useful.least_use() else ""
         numbers = (f"{useful.epsilons[e]:.3g}", show_down(float(useful.accuracy[e]), 3), f"{useful.kept[e]:.0%}")
         table.add_row(*numbers, show_up(worst, 3), idle)
     return table

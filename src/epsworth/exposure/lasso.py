@@ -60,7 +60,7 @@ def fit_lasso(X: Rows, y: Floats, l2: Penalty, l1: Floats, loss: Loss, start: Fl
             share /= 2
         f = as_floats(f + share * step)
     raise ExposureError(
-        f"the fit with l1 = {l1.max():g} and l2 = {np.max(l2):g} does not settle, since columns are nearly combinations of "
+        f"the fit with l1 = {l1.max():g} and l2 = {np.max(l2):g} does not settle: columns are nearly combinations of "
         "others; take a hundred times that l1, or a larger l2"
     )
 
