@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import NotPrivate, finite, numbers, share, whole
 from epsworth.exposure.sparse import MOST_COLUMNS, Slot, SparseRows
@@ -297,7 +297,8 @@ def exposed_groups(
     without : str, optional
         A column that is left out.
     part : float
-        Share of the rows that counts as the most exposed.
+        Share of the rows that counts as the most exposed; rows that are as exposed as the last of them count, too,
+        unless that doubles it: then none of those do.
     most : int
         How many groups to return.
 
@@ -319,7 +320,7 @@ def exposed_groups(
     """
     part, most, largest = share("part", part), whole("most", most, 0), np.finfo(np.float64).max
     of_row = finite(np.minimum(numbers(exposure, "exposure"), largest), "exposure", (None,))  # inf: no model without it
-    top = np.argsort(-of_row, kind="stable")[: math.ceil(part * len(of_row))]
+    top = _most_exposed(of_row, math.ceil(part * len(of_row)))
     found: list[tuple[float, Group]] = []
     for name, column in columns_of(table).items():
         if name == without:
@@ -327,11 +328,20 @@ def exposed_groups(
         codes, titles = _binned(column(), name)
         if len(codes) != len(of_row):
             raise ExposureError(f"exposure must have one number for each of {len(codes)} rows, got {len(of_row)}")
+        if not top.any():
+            continue
         exposed, all_ = (np.bincount(some, minlength=len(titles)) / len(some) for some in (codes[top], codes))
         for code in np.flatnonzero((exposed >= LEAST_SHARE) & (exposed >= LEAST_LIFT * all_)).tolist():
             telling = float(exposed[code] * np.log(exposed[code] / all_[code]))
             found.append((-telling, Group(name, titles[code], float(exposed[code]), float(all_[code]))))
-    return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column))[:most]]
+    return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column, one[1].value))[:most]]
+
+
+def _most_exposed(of_row: Floats, size: int) -> Bools:
+    """Return which rows are exposed the most, equals with them; without those of the cut where they are too many."""
+    cut = np.sort(of_row)[-size] if size else np.inf
+    top = of_row >= cut
+    return np.array(top if top.sum() <= 2 * size else of_row > cut)
 
 
 def _binned(column: Column, name: str) -> tuple[NDArray[Any], list[str]]:
