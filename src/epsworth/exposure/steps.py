@@ -51,8 +51,9 @@ class Moves(NotPrivate):
     base : ndarray
         The model of the whole data set, as `fit_base` returned it.
     distances, errors : ndarray of shape ``(n,)``
-        How far each row moves the model, and a bound on how far off that is; ``inf`` where nothing is certain.  Both
-        are where there is no model without the row: its label is the last of its kind, and the intercept is free.
+        How far each row moves the model, and a bound on how far off that is; ``inf`` where nothing is certain: under
+        L1, and beside a free intercept where the table or ``l2`` is small.  Both are where there is no model without
+        the row: its label is the last of its kind, and the intercept is free.
     regulariser, loss : str
         What stays fixed when a row leaves; the loss.
     l2, l1 : float
@@ -127,7 +128,8 @@ def moves(
     l2, regulariser, classes
         As in `loo`.
     loss, fit_intercept, l1
-        As in `fit_base`.  With ``l1`` there is a certificate where no coefficient changes its sign, or can be shown to
+        As in `fit_base`.  With a free intercept errors are ``inf`` where the model may move too far for a proof, since
+        strong convexity says nothing: in small tables, with a small ``l2``.  With ``l1`` there is a certificate where no coefficient changes its sign, or can be shown to
         leave zero; rows where one does are fitted again, as many as are affordable, and for the others there is the
         bound by strong convexity alone, ``inf`` where ``l2`` is 0.
 
