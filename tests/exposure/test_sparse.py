@@ -40,6 +40,11 @@ def some_rows(kind, seed):
     return X, X.dense()
 
 
+def test_entries_given_twice_are_summed_as_numbers_of_any_size():
+    twice = sparse.coo_array((np.array([127, 127, 2], dtype=np.int8), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    assert SparseRows.of(twice).dense().tolist() == [[0, 254], [2, 0]]
+
+
 @pytest.mark.parametrize("kind", ["matrix", "categories"])
 @pytest.mark.parametrize("cells", [0, 1 << 22])
 @pytest.mark.usefixtures("thin")
