@@ -335,6 +335,8 @@ def test_slopes_of_the_softmax_are_those_of_its_values():
         (lambda X, y, f: fit_base(X, y, 0.1, l1=1, loss="multinomial"), "l1 needs loss='logistic', got 'multinomial'"),
         (lambda X, y, f: moves(X, y, f, 0.1, fit_intercept=True), "f must hold 3 finite coefficients"),
         (lambda X, y, f: moves(X, y, f, 0.1, loss="multinomial"), r"f must hold finite coefficients of shape \(2, 2\)"),
+        (lambda X, y, f: moves(X, y, f + 1e300, 0.1), "f must hold coefficients of a fit, none above 1e.50 in size"),
+        (lambda X, y, f: moves(X, y, [f + 1e300] * 2, 0.1, loss="multinomial"), "f must hold coefficients of a fit"),
         (lambda X, y, f: window(X, y, 0.1, loss="multinomial"), "'multinomial' is for `fit_base` and `moves`"),
         (lambda X, y, f: loo(X, y, f, 0.1, loss="multinomial"), "'multinomial' is for `fit_base` and `moves`"),
         (lambda X, y, f: profile(moves(X, y, f, 0.1), f, 1.0), r"moves\(\) keeps lengths alone"),

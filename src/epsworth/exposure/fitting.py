@@ -30,6 +30,7 @@ NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
 LEAST_L2, MOST_L2 = 1e-10, 1e12  # in between, fits reach GRADIENT_TOLERANCE with room to spare whatever the rows
 GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; charged to the sensitivity of a release
 UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <= 1.01 k u, as long as k u <= 0.01
+MOST_COEFFICIENT = 1e50
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
 SAMPLED, ENOUGH = 1 << 18, 1e-5  # rows of a large table that are fitted first, to such a gradient
@@ -194,7 +195,14 @@ def check_coefficients(f: ArrayLike, d: int) -> Floats:
     found = numbers(f, "f")
     if found.shape != (d,) or not np.isfinite(found).all():
         raise ExposureError(f"f must hold {d} finite coefficients, one per column of X, got shape {found.shape}")
-    return found
+    return check_size(found)
+
+
+def check_size(f: Floats) -> Floats:
+    """Return coefficients, or refuse such as no fit has, whose squares and cubes overflow."""
+    if np.abs(f).max() > MOST_COEFFICIENT:
+        raise ExposureError(f"f must hold coefficients of a fit, none above {MOST_COEFFICIENT:g} in size; fit it anew")
+    return f
 
 
 def weighted_gram(X: Rows, weights: Floats) -> Floats:

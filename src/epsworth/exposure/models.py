@@ -21,6 +21,7 @@ from epsworth.exposure.fitting import (
     check_any,
     check_coefficients,
     check_l2,
+    check_size,
     fit,
     numbered_classes,
 )
@@ -93,7 +94,7 @@ def coordinates(f: ArrayLike, d: int, loss: RowLoss) -> Floats:
     found = numbers(f, "f")
     if found.shape != (loss.classes, d) or not np.isfinite(found).all():
         raise ExposureError(f"f must hold finite coefficients of shape ({loss.classes}, {d}), got shape {found.shape}")
-    return as_floats(found.T @ loss.basis)
+    return as_floats(check_size(found).T @ loss.basis)
 
 
 def coefficients(f: Floats, loss: RowLoss) -> Floats:
