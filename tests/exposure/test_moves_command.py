@@ -89,7 +89,9 @@ def test_what_is_not_certain_is_told(cli, monkeypatch):
     assert (code, err) == (0, "")
     assert "nothing is certain: a sign may change; give a larger --l2." in out
     words = ("few.csv", "--target", "level", "--intercept")
-    assert "nothing is certain: the model may move too far for a proof; give a larger --l2." in " ".join(cli(*words)[1].split())
+    assert "nothing is certain: the model may move too far for a proof; give a larger --l2." in " ".join(
+        cli(*words)[1].split()
+    )
     assert "40 of 40 rows are certified." in cli(*words, "--l2", "1")[1]
 
 

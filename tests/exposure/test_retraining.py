@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -35,6 +36,36 @@ class Coin:
         rows = X[:, 0].astype(int)
         chance = np.where(rows % 2, 0.5, np.where([row in self.seen for row in rows], 0.9, 0.3))
         return np.where(self.rng.random(len(rows)) < chance, rows % 3 == 0, rows % 3 != 0)
+
+
+class Says:
+    """Answers the same for every row, or for all of them."""
+
+    def __init__(self, answer, whole=False):
+        self.answer, self.whole = answer, whole
+
+    def fit(self, X, y):
+        pass
+
+    def predict(self, X):
+        return self.answer if self.whole else np.array([self.answer] * len(X))
+
+
+class Forgets(Says):
+    """Wrong about what it was trained with, and about nothing else; answers are the truth."""
+
+    def fit(self, X, y):
+        self.seen = set(X[:, 0].tolist())
+
+    def predict(self, X):
+        return np.where([x in self.seen for x in X[:, 0]], 1 - self.answer, self.answer)
+
+
+def test_bounds_are_differences_of_probabilities():
+    y = np.arange(20) % 2
+    found = memorisation(Forgets(y), np.arange(20.0)[:, None], y, trainings=8, rng=0)
+    assert found.estimates.tolist() == [-1] * 20
+    assert found.lower.min() == -1
 
 
 @pytest.mark.cases(40)
@@ -92,6 +123,13 @@ def test_workers_and_seeds():
     ("call", "sentence"),
     [
         (lambda X, y: memorisation(object(), X, y), "model must have fit and predict"),
+        (lambda X, y: memorisation(KNeighborsClassifier, X, y), "got the class KNeighborsClassifier; call it"),
+        (lambda X, y: memorisation(KNeighborsClassifier(1), X, [1, "1"] * 60), "y must hold texts alone, or numbers"),
+        (lambda X, y: memorisation(LinearRegression(), X, y == "no"), "mostly no label of y; give a classifier"),
+        (lambda X, y: memorisation(Says("1"), X, [0, 1] * 60), "mostly no label of y; give a classifier"),
+        (lambda X, y: memorisation(Says(None, whole=True), X, y), r"one label per row, shape \(120,\), got \(\)"),
+        (lambda X, y: memorisation(Says(["no", "no"]), X, y), r"one label per row, shape \(120,\), got \(120, 2\)"),
+        (lambda X, y: memorisation(Says(["no"] * 3, whole=True), X, y), r"shape \(120,\), got \(3,\)"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, y, trainings=7), "trainings must be a whole number"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, y[:5]), "y must hold one label per row"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, [None, *y[1:]]), "y, row 0 has no label"),
