@@ -102,6 +102,7 @@ def test_what_is_not_certain_is_told(cli, monkeypatch):
         (["--target", "rich", "--l2", "0"], "l2 must be positive and finite, got 0"),
         (["--target", "rich", "--l1", "-1"], "l1 must be finite and at least 0, got -1"),
         (["--target", "level", "--l1", "0.1"], "--l1 needs a target of two labels, got 3; leave it out"),
+        (["--target", "rich", "--top", "-1"], "--top must be a whole number of at least 0, got '-1'"),
         (["--target", "rich", "--regulariser", "median"], "regulariser must be mean or sum, got 'median'"),
         (["--target", "rich", "--output", "rows.xlsx"], "rows.xlsx has an unknown ending; tables are written as"),
         (["--target", "rich", "--output", "table.csv"], "the table itself"),

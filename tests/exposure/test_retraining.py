@@ -136,6 +136,10 @@ def test_workers_and_seeds():
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, np.zeros(120)), "two different labels at least"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, ["odd", *y[1:]]), "a label of so few rows"),
         (lambda X, y: exposed_groups(X, [1.0, 2.0]), "one number for each of 120 rows"),
+        (
+            lambda X, y: exposed_groups(pl.DataFrame({"a": y}), np.zeros(120), without="z"),
+            "has no column 'z'; it has a",
+        ),
         (lambda X, y: exposed_groups(X, np.full(120, np.nan)), "exposure holds a missing"),
     ],
 )

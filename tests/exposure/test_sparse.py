@@ -239,6 +239,23 @@ def test_a_table_is_encoded_alike_whatever_holds_it(library, tmp_path):
     assert found.y.tolist() == wanted.y.tolist()
 
 
+def test_categories_that_are_numbers_are_categories():
+    frame = table_of_categories(60).to_pandas().assign(grade=np.arange(60) % 3 + 5).astype({"grade": "category"})
+    found = encode(frame, "rich")
+    assert found.names[-4:] == ("grade=5", "grade=6", "grade=7", "(constant)")
+    frame.loc[0, "grade"] = None
+    assert "grade=(missing)" in encode(frame, "rich").names
+
+
+@pytest.mark.parametrize("values", [2**62 + np.arange(60), 1e15 + np.arange(60)])
+@pytest.mark.cases("all")
+def test_numbers_that_hardly_differ_are_not_dropped_in_silence(values):
+    table = table_of_categories(60).with_columns(id=pl.Series(values), same=pl.lit(1e15))
+    with pytest.raises(ExposureError, match="column 'id' holds numbers that differ by less than"):
+        encode(table, "rich")
+    assert "same" not in encode(table.drop("id"), "rich").names
+
+
 def test_labels_may_be_texts():
     X, y = world(50, 2)
     words = np.where(y > 0, "well", "ill")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.exposure.glm import ExposureError, Loss, RowLoss, Softmax
-from epsworth.exposure.inputs import Classes, check_classes, check_count, number, numbers, positives
+from epsworth.exposure.inputs import Classes, check_classes, check_count, numbers, positives, weight_of
 from epsworth.exposure.sparse import SparseRows, is_sparse, sparse_rows
 from epsworth.numerals import short
 from epsworth.values import is_missing, label_array
@@ -173,7 +173,7 @@ def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:
 
 def check_l2(l2: float) -> float:
     """Return the regulariser's weight, or refuse one that bounds nothing or drowns in rounding."""
-    weight = number(l2)
+    weight = weight_of(l2)
     if not (math.isfinite(weight) and weight > 0):
         raise ExposureError(
             f"l2 must be positive and finite, got {short(l2)}; without it one row can move the model any distance"

@@ -217,7 +217,7 @@ class _Halves:
             raise ExposureError(f"model.predict must return one label per row, shape ({len(some)},), got {found.shape}")
         found, known = found.reshape(-1), set(self.labels.tolist())
         if 2 * sum(label in known for label in found.tolist()) < len(found):
-            raise ExposureError("model.predict returns what is mostly no label of y; give a classifier that returns them")
+            raise ExposureError("model.predict returns what is mostly no label of y; give a classifier that does")
         return np.asarray(found == self.labels, dtype=np.bool_)
 
 

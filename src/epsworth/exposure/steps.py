@@ -128,10 +128,10 @@ def moves(
     l2, regulariser, classes
         As in `loo`.
     loss, fit_intercept, l1
-        As in `fit_base`.  With a free intercept errors are ``inf`` where the model may move too far for a proof, since
-        strong convexity says nothing: in small tables, with a small ``l2``.  With ``l1`` there is a certificate where no coefficient changes its sign, or can be shown to
-        leave zero; rows where one does are fitted again, as many as are affordable, and for the others there is the
-        bound by strong convexity alone, ``inf`` where ``l2`` is 0.
+        As in `fit_base`.  With a free intercept there is no strong convexity: errors are ``inf`` where the model may
+        move too far for a proof, in small tables and with a small ``l2``.  With ``l1`` there is a certificate where no
+        coefficient changes its sign, or can be shown to leave zero; rows where one does are fitted again, as many as
+        are affordable, and for the others there is the bound by strong convexity alone, ``inf`` where ``l2`` is 0.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import NotPrivate, finite, numbers, share, whole
 from epsworth.exposure.sparse import MOST_COLUMNS, Slot, SparseRows
-from epsworth.frames import coded_texts
+from epsworth.frames import coded_texts, is_categorical
 from epsworth.headers import shown_name, shown_names
 from epsworth.records import FrameRecords, Records, as_records
 from epsworth.rounding import up
@@ -150,9 +150,15 @@ class Column:
         return coded_texts(self.records.frame.get_column(self.records.names[self.position]))
 
     @property
+    def declared(self) -> bool:
+        """Whether the column's type is one of categories, be they numbers."""
+        frame = self.records.frame if isinstance(self.records, FrameRecords) else None
+        return frame is not None and is_categorical(frame.get_column(self.records.names[self.position]))
+
+    @property
     def counts(self) -> bool:
         """Whether the column holds numbers, or truths."""
-        if self.texts is not None:
+        if self.texts is not None or self.declared:
             return False
         kinds = (
             {type(value) for value in self.values if not is_missing(value)} if self.values.dtype == object else set()
@@ -207,6 +213,11 @@ def _slot(column: Column, name: str, first: int, shown: str) -> tuple[Slot, list
         numbers = numbers / largest if largest >= SMALLEST else numbers / SMALLEST  # neither squares nor sums overflow
         spread = float(numbers.std())
         if spread <= 1e-12 * float(np.abs(numbers).max()):
+            if len(set(column.records.exact(column.position).tolist())) > 1:
+                raise ExposureError(
+                    f"{shown} holds numbers that differ by less than 1e-12 of their size; subtract what they share, "
+                    "or drop it"
+                )
             return None
         return Slot(first, 1, None, as_floats((numbers - numbers.mean()) / spread)), [name]
     codes, different = column.coded(shown)
@@ -305,7 +316,7 @@ def exposed_groups(
     Raises
     ------
     ExposureError
-        For exposures of another number of rows.
+        For exposures of another number of rows, and a column to leave out that is not there.
 
     Examples
     --------
@@ -322,7 +333,10 @@ def exposed_groups(
     of_row = finite(np.minimum(numbers(exposure, "exposure"), largest), "exposure", (None,))  # inf: no model without it
     top = _most_exposed(of_row, math.ceil(part * len(of_row)))
     found: list[tuple[float, Group]] = []
-    for name, column in columns_of(table).items():
+    columns = columns_of(table)
+    if without is not None and without not in columns:
+        raise ExposureError(f"without: the table has no column {without!r}; {shown_names(list(columns))}")
+    for name, column in columns.items():
         if name == without:
             continue
         codes, titles = _binned(column(), name)
