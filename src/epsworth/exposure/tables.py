@@ -348,7 +348,7 @@ def exposed_groups(
         for code in np.flatnonzero((exposed >= LEAST_SHARE) & (exposed >= LEAST_LIFT * all_)).tolist():
             telling = float(exposed[code] * np.log(exposed[code] / all_[code]))
             found.append((-telling, Group(name, titles[code], float(exposed[code]), float(all_[code]))))
-    return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column, one[1].value))[:most]]
+    return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column))[:most]]
 
 
 def _most_exposed(of_row: Floats, size: int) -> Bools:
@@ -362,7 +362,9 @@ def _binned(column: Column, name: str) -> tuple[NDArray[Any], list[str]]:
     """Return a number for each row, and what the numbers stand for: texts, or ranges with about as many rows each."""
     if not column.counts:
         codes, kinds = column.coded(f"column {name!r}")
-        return codes, ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
+        titles = ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
+        order = np.argsort(np.array(titles, dtype=object), kind="stable")  # that of the rows would show
+        return np.argsort(order)[codes], [titles[place] for place in order]
     values = as_floats(column.values)
     known = values[np.isfinite(values)]
     steps = np.linspace(0, 1, BINS, endpoint=False)
