@@ -205,6 +205,26 @@ def test_a_lasso_is_what_scikit_learn_fits():
     assert (f == 0).any()
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "seed", "l2", "l1"), [(1000, 3, 21, 0.1, 1e-4), (1000, 10, 2, 0.1, 1e-8), (100, 20, 4, 10.0, 1e-4)]
+)
+@pytest.mark.cases("all")
+def test_fits_settle_where_newtons_last_steps_fall_by_less_than_rounding(n, d, seed, l2, l1):
+    X, y = world(n, d, seed=seed)
+    f, full = fit_base(X, y, l2, l1=l1, fit_intercept=True), with_ones(X)
+    slopes = -y / (1 + np.exp(y * (full @ f))) @ full / n + penalties(d, l2, True) * f
+    heavy = penalties(d, l1, True)
+    left = np.where(f == 0, np.maximum(np.abs(slopes) - heavy, 0), slopes + heavy * np.sign(f))
+    assert np.linalg.norm(left) < 2e-12
+
+
+def test_columns_that_are_the_same_share_their_weight():
+    X, y = np.repeat(world(20, 1)[0], 2, axis=1) / 2, world(20, 1, noise=1.0)[1]
+    shared = fit_base(X, y, 1e-6, l1=1e-4)
+    assert shared[0] == pytest.approx(shared[1], rel=1e-6)
+    assert shared[0] != 0
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_two_classes_are_two_labels_with_half_the_penalty(fit_intercept):
     X, y = world(80, 3)
@@ -312,9 +332,15 @@ def test_slopes_of_the_softmax_are_those_of_its_values():
         (lambda X, y, f: fit_base(X, np.arange(40), 0.1), "got 40; give a binary target .`moves` takes loss="),
         (lambda X, y, f: fit_base(X, y, 0.0), "l2 must be positive and finite, got 0"),
         (lambda X, y, f: fit_base(X, y, 0.1, l1=-1), "l1 must be finite and at least 0, got -1"),
+        (lambda X, y, f: fit_base(X, y, 0.1, l1=True), "l1 must be finite and at least 0, got True"),
+        (lambda X, y, f: fit_base(X, y, True), "l2 must be positive and finite, got True"),
+        (lambda X, y, f: fit_base(X, y, False, l1=0.1), "l2 must be positive and finite, got False"),
+        (lambda X, y, f: fit_base(X, y, 0.1, loss=["a"]), "loss must be one of logistic, squared, probit, got"),
         (lambda X, y, f: fit_base(X, y, 0.1, l1=1, loss="multinomial"), "l1 needs loss='logistic', got 'multinomial'"),
         (lambda X, y, f: moves(X, y, f, 0.1, fit_intercept=True), "f must hold 3 finite coefficients"),
         (lambda X, y, f: moves(X, y, f, 0.1, loss="multinomial"), r"f must hold finite coefficients of shape \(2, 2\)"),
+        (lambda X, y, f: moves(X, y, f + 1e300, 0.1), "f must hold coefficients of a fit, none above 1e.50 in size"),
+        (lambda X, y, f: moves(X, y, [f + 1e300] * 2, 0.1, loss="multinomial"), "f must hold coefficients of a fit"),
         (lambda X, y, f: window(X, y, 0.1, loss="multinomial"), "'multinomial' is for `fit_base` and `moves`"),
         (lambda X, y, f: loo(X, y, f, 0.1, loss="multinomial"), "'multinomial' is for `fit_base` and `moves`"),
         (lambda X, y, f: profile(moves(X, y, f, 0.1), f, 1.0), r"moves\(\) keeps lengths alone"),

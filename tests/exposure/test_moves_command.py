@@ -23,6 +23,7 @@ def place(tmp_path_factory):
         "level": np.digitize(score, [50, 70]), "rare": ["only", *["rest"] * 299],
     })  # fmt: skip
     table.write_csv(folder / "table.csv")
+    table.head(40).drop("rare", "rich", "job").write_csv(folder / "few.csv")
     table.write_parquet(folder / "table.parquet")
     table.select(pl.lit(1).alias("same"), "rich").write_csv(folder / "bare.csv")
     return folder
@@ -87,6 +88,11 @@ def test_what_is_not_certain_is_told(cli, monkeypatch):
     code, out, err = cli("table.csv", "--target", "rich", "--intercept", "--l2", "0", "--l1", "0.002")
     assert (code, err) == (0, "")
     assert "nothing is certain: a sign may change; give a larger --l2." in out
+    words = ("few.csv", "--target", "level", "--intercept")
+    assert "nothing is certain: the model may move too far for a proof; give a larger --l2." in " ".join(
+        cli(*words)[1].split()
+    )
+    assert "40 of 40 rows are certified." in cli(*words, "--l2", "1")[1]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +102,7 @@ def test_what_is_not_certain_is_told(cli, monkeypatch):
         (["--target", "rich", "--l2", "0"], "l2 must be positive and finite, got 0"),
         (["--target", "rich", "--l1", "-1"], "l1 must be finite and at least 0, got -1"),
         (["--target", "level", "--l1", "0.1"], "--l1 needs a target of two labels, got 3; leave it out"),
+        (["--target", "rich", "--top", "-1"], "--top must be a whole number of at least 0, got '-1'"),
         (["--target", "rich", "--regulariser", "median"], "regulariser must be mean or sum, got 'median'"),
         (["--target", "rich", "--output", "rows.xlsx"], "rows.xlsx has an unknown ending; tables are written as"),
         (["--target", "rich", "--output", "table.csv"], "the table itself"),

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -35,6 +36,36 @@ class Coin:
         rows = X[:, 0].astype(int)
         chance = np.where(rows % 2, 0.5, np.where([row in self.seen for row in rows], 0.9, 0.3))
         return np.where(self.rng.random(len(rows)) < chance, rows % 3 == 0, rows % 3 != 0)
+
+
+class Says:
+    """Answers the same for every row, or for all of them."""
+
+    def __init__(self, answer, whole=False):
+        self.answer, self.whole = answer, whole
+
+    def fit(self, X, y):
+        pass
+
+    def predict(self, X):
+        return self.answer if self.whole else np.array([self.answer] * len(X))
+
+
+class Forgets(Says):
+    """Wrong about what it was trained with, and about nothing else; answers are the truth."""
+
+    def fit(self, X, y):
+        self.seen = set(X[:, 0].tolist())
+
+    def predict(self, X):
+        return np.where([x in self.seen for x in X[:, 0]], 1 - self.answer, self.answer)
+
+
+def test_bounds_are_differences_of_probabilities():
+    y = np.arange(20) % 2
+    found = memorisation(Forgets(y), np.arange(20.0)[:, None], y, trainings=8, rng=0)
+    assert found.estimates.tolist() == [-1] * 20
+    assert found.lower.min() == -1
 
 
 @pytest.mark.cases(40)
@@ -92,12 +123,23 @@ def test_workers_and_seeds():
     ("call", "sentence"),
     [
         (lambda X, y: memorisation(object(), X, y), "model must have fit and predict"),
+        (lambda X, y: memorisation(KNeighborsClassifier, X, y), "got the class KNeighborsClassifier; call it"),
+        (lambda X, y: memorisation(KNeighborsClassifier(1), X, [1, "1"] * 60), "y must hold texts alone, or numbers"),
+        (lambda X, y: memorisation(LinearRegression(), X, y == "no"), "mostly no label of y; give a classifier"),
+        (lambda X, y: memorisation(Says("1"), X, [0, 1] * 60), "mostly no label of y; give a classifier"),
+        (lambda X, y: memorisation(Says(None, whole=True), X, y), r"one label per row, shape \(120,\), got \(\)"),
+        (lambda X, y: memorisation(Says(["no", "no"]), X, y), r"one label per row, shape \(120,\), got \(120, 2\)"),
+        (lambda X, y: memorisation(Says(["no"] * 3, whole=True), X, y), r"shape \(120,\), got \(3,\)"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, y, trainings=7), "trainings must be a whole number"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, y[:5]), "y must hold one label per row"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, [None, *y[1:]]), "y, row 0 has no label"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, np.zeros(120)), "two different labels at least"),
         (lambda X, y: memorisation(KNeighborsClassifier(1), X, ["odd", *y[1:]]), "a label of so few rows"),
         (lambda X, y: exposed_groups(X, [1.0, 2.0]), "one number for each of 120 rows"),
+        (
+            lambda X, y: exposed_groups(pl.DataFrame({"a": y}), np.zeros(120), without="z"),
+            "has no column 'z'; it has a",
+        ),
         (lambda X, y: exposed_groups(X, np.full(120, np.nan)), "exposure holds a missing"),
     ],
 )
@@ -118,6 +160,17 @@ def test_groups_name_what_exposed_rows_share():
     assert (groups[0].value, groups[0].of_exposed, groups[0].of_all) == ("far", 0.6, 0.03)
     assert all(group.of_exposed >= 1.5 * group.of_all for group in groups)
     assert not any(group.column == "y" for group in groups)
+
+
+@pytest.mark.parametrize(("high", "shown"), [(0, False), (1, True), (10, True), (11, False)])
+@pytest.mark.cases("all")
+def test_equally_exposed_rows_count_together_whatever_their_order(high, shown):
+    table = pl.DataFrame({"job": ["clerk"] * (100 - high) + ["smith"] * high, "age": range(100)}).to_pandas()
+    table["id"] = [(i, "a")[i == 0] for i in range(100)]
+    exposure = np.r_[np.zeros(100 - high), np.ones(high)]
+    groups = [str(group) for group in exposed_groups(table, exposure)]
+    assert groups == [str(group) for group in exposed_groups(table[::-1], exposure[::-1])]
+    assert any(group.startswith("job = smith: 100 %") for group in groups) == shown == bool(groups)
 
 
 def test_the_command_estimates_for_a_model(cli, tmp_path, monkeypatch):

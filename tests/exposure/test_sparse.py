@@ -40,6 +40,11 @@ def some_rows(kind, seed):
     return X, X.dense()
 
 
+def test_entries_given_twice_are_summed_as_numbers_of_any_size():
+    twice = sparse.coo_array((np.array([127, 127, 2], dtype=np.int8), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    assert SparseRows.of(twice).dense().tolist() == [[0, 254], [2, 0]]
+
+
 @pytest.mark.parametrize("kind", ["matrix", "categories"])
 @pytest.mark.parametrize("cells", [0, 1 << 22])
 @pytest.mark.usefixtures("thin")
@@ -162,6 +167,15 @@ def test_forms_are_off_by_less_than_is_charged():
             assert abs(form(twice, x) - Fraction(square)) <= Fraction(more)
 
 
+def test_columns_of_very_different_sizes_are_certified():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 30)) * 10.0 ** -np.linspace(0, 4, 30)
+    X, y = X / (1.0001 * np.linalg.norm(X, axis=1).max()), rng.random(300) < 0.5
+    thin, full = (moves(rows, y, fit_base(rows, y, 1e-3), 1e-3) for rows in (sparse.csr_array(X), X))
+    np.testing.assert_allclose(thin.distances, full.distances, rtol=1e-9)
+    assert (thin.errors <= 5 * full.errors).all()
+
+
 @pytest.mark.parametrize("regulariser", ["mean", "sum"])
 def test_windows_of_sparse_rows_are_those_of_the_same_rows_in_full(regulariser):
     X, y = world(600, 6)
@@ -223,6 +237,23 @@ def test_a_table_is_encoded_alike_whatever_holds_it(library, tmp_path):
     if library != "objects":
         np.testing.assert_allclose(np.sort(found.X, axis=1), np.sort(wanted.X, axis=1), rtol=1e-12)
     assert found.y.tolist() == wanted.y.tolist()
+
+
+def test_categories_that_are_numbers_are_categories():
+    frame = table_of_categories(60).to_pandas().assign(grade=np.arange(60) % 3 + 5).astype({"grade": "category"})
+    found = encode(frame, "rich")
+    assert found.names[-4:] == ("grade=5", "grade=6", "grade=7", "(constant)")
+    frame.loc[0, "grade"] = None
+    assert "grade=(missing)" in encode(frame, "rich").names
+
+
+@pytest.mark.parametrize("values", [2**62 + np.arange(60), 1e15 + np.arange(60)])
+@pytest.mark.cases("all")
+def test_numbers_that_hardly_differ_are_not_dropped_in_silence(values):
+    table = table_of_categories(60).with_columns(id=pl.Series(values), same=pl.lit(1e15))
+    with pytest.raises(ExposureError, match="column 'id' holds numbers that differ by less than"):
+        encode(table, "rich")
+    assert "same" not in encode(table.drop("id"), "rich").names
 
 
 def test_labels_may_be_texts():

@@ -44,11 +44,24 @@ def test_the_advised_window_is_safe_and_of_use():
     low, high = found.advised
     assert high == found.epsilon_low < found.epsilon_util  # a trade-off: accuracy is kept from eps_util on only
     assert found.usefulness.at(low) > found.usefulness.majority
-    assert found.usefulness.at(low * 0.9) <= found.usefulness.majority
+    below = found.usefulness.better_lower[found.usefulness.epsilons < low]
+    assert below[-1] <= 0.5 < found.usefulness.better_lower[len(below)]
     assert found.to_dict()["window"] == [low, high]
     many = window(np.tile(X, (20, 1)), np.tile(y, 20), 0.05, rng=np.random.default_rng(1))
     assert many.advised == (many.epsilon_util, many.epsilon_low)
     assert "Choose epsilon between" in many.verdict
+
+
+def test_noise_that_is_right_by_chance_is_of_no_use():
+    """Labels by coin, as many of either: mean accuracies above a half, by chance, advise and excuse no epsilon."""
+    rng, lucky = np.random.default_rng(4), 0
+    for _ in range(5):
+        X, y = world(200, 3)[0], rng.permutation(np.repeat([-1.0, 1.0], 100))
+        found = window(X, y, 0.01, rng=rng)
+        lucky += found.usefulness.at(1e-3) > 0.5
+        assert found.usefulness.least_use() > 0.1
+        assert ": useless, not surely better" in found.candidate(1e-3)
+    assert lucky > 0
 
 
 def test_no_row_is_said_to_pay_more_than_epsilon():

@@ -111,7 +111,8 @@ def _print(found: Moves, top: int, quiet: bool) -> None:
     if gone:
         told.append(f"without {gone:,} there is no model, each the last of its label")
     if uncertain:
-        told.append(f"of {uncertain:,} nothing is certain: a sign may change; give a larger --l2")
+        why = "a sign may change" if found.l1 else "the model may move too far for a proof"
+        told.append(f"of {uncertain:,} nothing is certain: {why}; give a larger --l2")
     out.print("; ".join(told) + ".")
     if quiet:
         return

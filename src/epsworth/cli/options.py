@@ -244,6 +244,7 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
             info.rich_help_panel = info.rich_help_panel or panel_of(parameter.name)
         if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
             option = f"--{parameter.name.replace('_', '-')}" if isinstance(info, OptionInfo) else parameter.name
+            option = option.replace("_", " ")
             words[parameter.name] = next(iter(getattr(info, "param_decls", None) or ()), option)
 
     @functools.wraps(command)

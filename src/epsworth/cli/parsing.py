@@ -121,7 +121,7 @@ def _allowed(command: Any, parameter: Any) -> str:
     if not kinds & {int, float}:
         return "of the form that its help shows"
     lower, upper = (next((getattr(info, end, None) for info in more), None) for end in ("min", "max"))
-    between = "" if lower is None or upper is None else f" from {lower} to {upper}"
+    between = "" if lower is None else f" of at least {lower}" if upper is None else f" from {lower} to {upper}"
     return f"a number{between}, as in 0.9" if float in kinds else f"a whole number{between}"
 
 

@@ -27,7 +27,7 @@ TABLED = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # always among them: pages name the
 
 def profile(
     context: typer.Context,
-    model: Annotated[
+    model_or_table: Annotated[
         Path | None,
         typer.Argument(
             help="A classifier that can be trained anew (.skops; see --trust): estimate how exposed rows are in it. "
@@ -76,7 +76,7 @@ def profile(
     profile TABLE bounds every row's exposure in a private linear model; profile MODEL TABLE estimates it for any
     model, by training it again on random halves of the table.
     """
-    model, table = (model, table) if table is not None else (None, model)  # a file alone is the table
+    model, table = (model_or_table, table) if table is not None else (None, model_or_table)
     if model is not None and table is not None:
         _of_model(context, model, table)
         return
@@ -209,6 +209,8 @@ def _without_data(
     epsilon: float, coefficients: int | None, json: str | None, plot: Path | None, report: Path | None
 ) -> None:
     from epsworth.exposure import worst_case
+    from epsworth.exposure.distances import MOST_DIMENSIONS
+    from epsworth.exposure.inputs import whole
 
     if coefficients is None:
         raise ValueError("give a table and --target, or --coefficients for the answer that reads no data")
@@ -217,7 +219,7 @@ def _without_data(
     if report is not None:
         raise ValueError("--report needs a table; without one there is no profile to show")
     options.check_outputs(json, None)
-    found = worst_case(epsilon, coefficients)
+    found = worst_case(epsilon, whole("--coefficients", coefficients, 1, MOST_DIMENSIONS))
     if not show.told(json, found.to_dict):
         show.console().print(f"{found}.")
 
@@ -336,7 +338,7 @@ def _trade_off(found: Window) -> Any:
     )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = found.worst_advantage(useful.epsilons[e])
-        idle = "useless" if useful.accuracy[e] <= useful.majority else ""
+        idle = "useless" if useful.epsilons[e] < useful.least_use() else ""
         numbers = (f"{useful.epsilons[e]:.3g}", show_down(float(useful.accuracy[e]), 3), f"{useful.kept[e]:.0%}")
         table.add_row(*numbers, show_up(worst, 3), idle)
     return table

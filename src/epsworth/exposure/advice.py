@@ -25,7 +25,7 @@ from epsworth.exposure.left_out import Regulariser
 from epsworth.exposure.neighbours import Neighbours, leave_one_out
 from epsworth.exposure.sparse import SparseRows
 from epsworth.exposure.steps import Moves, moved
-from epsworth.exposure.usefulness import GRID, KEPT, Usefulness, simulate
+from epsworth.exposure.usefulness import GRID, KEPT, SAME, Usefulness, simulate
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
@@ -106,7 +106,7 @@ class Window(Result):
         """The one range of epsilons that every door names: text, JSON and plot.  None: no epsilon is worth advising.
 
         It ends at ``epsilon_low``, where rows start to be exposed, and starts where accuracy is kept; where that is not
-        possible, where a model is at least better than the commoner label.  With the published rule: its own ends.
+        possible, where most models are at least better than the commoner label.  With the published rule: its own ends.
         """
         if self.rule == "plateau":
             return self.epsilon_low, self.epsilon_high
@@ -194,9 +194,9 @@ class Window(Result):
         if self.epsilon_util <= self.epsilon_low:
             return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
         use = (
-            f"from {start} on the model is better than the commoner label"
+            f"from {start} on most models are better than the commoner label"
             if start
-            else "up to there it is no better than the commoner label, so that none is advised"
+            else "up to there models are not surely better than the commoner label, so that none is advised"
         )
         if self.adv_util is None:
             return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
@@ -218,10 +218,9 @@ class Window(Result):
         useful = self.usefulness
         if useful is None:
             return f"{said}."
-        accuracy = useful.at(epsilon)
-        found = f"the mean accuracy is {show_down(accuracy, 3)}"
-        if accuracy <= useful.majority:
-            found += f": useless, since always answering the commoner label reaches {useful.majority:.3f}"
+        found = f"the mean accuracy is {show_down(useful.at(epsilon), 3)}"
+        if epsilon < useful.least_use() * (1 - SAME):
+            found += f": useless, not surely better than always answering the commoner label ({useful.majority:.3f})"
         return f"{said}; {found}."
 
 

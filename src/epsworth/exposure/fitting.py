@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, as_floats, slices
 from epsworth.exposure.glm import ExposureError, Loss, RowLoss, Softmax
-from epsworth.exposure.inputs import Classes, check_classes, check_count, number, numbers, positives
+from epsworth.exposure.inputs import Classes, check_classes, check_count, numbers, positives, weight_of
 from epsworth.exposure.sparse import SparseRows, is_sparse, sparse_rows
 from epsworth.numerals import short
 from epsworth.values import is_missing, label_array
@@ -30,6 +30,7 @@ NORM_ROUNDINGS = 16  # of a row scaled in less than double precision
 LEAST_L2, MOST_L2 = 1e-10, 1e12  # in between, fits reach GRADIENT_TOLERANCE with room to spare whatever the rows
 GRADIENT_TOLERANCE = 1e-12  # guaranteed |grad J| at what `fit_base` returns; charged to the sensitivity of a release
 UNIT = 1.01 * 2.0**-53  # of one rounding, relative; k of them: (1 + u)^k - 1 <= 1.01 k u, as long as k u <= 0.01
+MOST_COEFFICIENT = 1e50
 BLOCK = 65_536  # rows handled at once
 MOST_STEPS = 200
 SAMPLED, ENOUGH = 1 << 18, 1e-5  # rows of a large table that are fitted first, to such a gradient
@@ -172,7 +173,7 @@ def _declared_signs(y: ArrayLike, count: int, classes: Classes) -> Floats:
 
 def check_l2(l2: float) -> float:
     """Return the regulariser's weight, or refuse one that bounds nothing or drowns in rounding."""
-    weight = number(l2)
+    weight = weight_of(l2)
     if not (math.isfinite(weight) and weight > 0):
         raise ExposureError(
             f"l2 must be positive and finite, got {short(l2)}; without it one row can move the model any distance"
@@ -194,7 +195,14 @@ def check_coefficients(f: ArrayLike, d: int) -> Floats:
     found = numbers(f, "f")
     if found.shape != (d,) or not np.isfinite(found).all():
         raise ExposureError(f"f must hold {d} finite coefficients, one per column of X, got shape {found.shape}")
-    return found
+    return check_size(found)
+
+
+def check_size(f: Floats) -> Floats:
+    """Return coefficients, or refuse such as no fit has, whose squares and cubes overflow."""
+    if np.abs(f).max() > MOST_COEFFICIENT:
+        raise ExposureError(f"f must hold coefficients of a fit, none above {MOST_COEFFICIENT:g} in size; fit it anew")
+    return f
 
 
 def weighted_gram(X: Rows, weights: Floats) -> Floats:

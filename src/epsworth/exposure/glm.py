@@ -195,6 +195,6 @@ def loss_named(name: str) -> Loss:
     """Return one of `LOSSES`, or say which there are."""
     if name == Softmax.name:
         raise ExposureError("loss 'multinomial' is for `fit_base` and `moves`; here give a binary target")
-    if name not in LOSSES:
+    if not isinstance(name, str) or name not in LOSSES:
         raise ExposureError(f"loss must be one of {', '.join(LOSSES)}, got {short(name)}")
     return LOSSES[name]

@@ -134,6 +134,11 @@ def number(value: Any) -> float:
         return math.nan
 
 
+def weight_of(value: Any) -> float:
+    """Return a penalty's weight as a float; NaN for a truth, too."""
+    return math.nan if isinstance(value, (bool, np.bool_)) else number(value)
+
+
 def generator(rng: Any) -> np.random.Generator:
     """Return the generator of a simulation, or say how to make one."""
     try:

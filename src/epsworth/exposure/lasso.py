@@ -30,8 +30,9 @@ from epsworth.exposure.sparse import SparseRows
 from epsworth.records import Indices
 from epsworth.rounding import up
 
-MOST_STEPS, SWEEPS = 100, 200
+MOST_STEPS, SWEEPS = 100, 1000
 NEAR = 1e-6  # of the gradient, relative to the penalty: from here on Newton's steps on the columns in use
+BLUR = 1e-14  # of J, relative: what rounding may hide
 AFFORDABLE = 10**10  # numbers that are read to fit the model again without rows that change a sign
 
 
@@ -42,20 +43,26 @@ def fit_lasso(X: Rows, y: Floats, l2: Penalty, l1: Floats, loss: Loss, start: Fl
     def objective(f: Floats) -> float:
         return float(loss.values(y, X @ f).mean() + 0.5 * np.vdot(l2 * f, f) + l1 @ np.abs(f))
 
+    near, signs, kept = max(NEAR * float(l1.max()), GRADIENT_TOLERANCE), np.sign(f), -1
     for _ in range(MOST_STEPS):
         slope = gradient(X, y, f, l2, loss)
-        if np.linalg.norm(_left(f, slope, l1)) <= NEAR * l1.max():
+        kept, signs = kept + 1 if np.array_equal(np.sign(f), signs) else 0, np.sign(f)
+        if kept == 1 or np.linalg.norm(_left(f, slope, l1)) <= near:
             found = _polished(X, y, f, l2, l1, loss)
             if np.linalg.norm(_left(found, gradient(X, y, found, l2, loss), l1)) <= GRADIENT_TOLERANCE:
                 return found
         hessian = weighted_gram(X, loss.curvatures(y, X @ f)) / len(X)
         add_to_diagonal(hessian, l2, f.shape)
-        step = _lowest(hessian, slope, f, l1) - f
+        step = _lowest(hessian, slope, f, l1, 0.1 * near) - f
         here, fall, share = objective(f), float(slope @ step + l1 @ (np.abs(f + step) - np.abs(f))), 1.0
-        while share > 1e-10 and objective(as_floats(f + share * step)) > here + 1e-4 * share * fall:
+        blur = BLUR * here  # a smaller fall does not show: the parabola knows better
+        while share > 1e-10 and objective(as_floats(f + share * step)) > here + 1e-4 * share * fall + blur:
             share /= 2
         f = as_floats(f + share * step)
-    raise ExposureError("the fit with an L1 penalty does not settle; take a larger l2, or drop columns that are alike")
+    raise ExposureError(
+        f"the fit with l1 = {l1.max():g} and l2 = {np.max(l2):g} does not settle: columns are nearly combinations of "
+        "others; take a hundred times that l1, or a larger l2"
+    )
 
 
 def _left(f: Floats, slope: Floats, l1: Floats) -> Floats:
@@ -83,8 +90,8 @@ def _used(f: Floats, l1: Floats) -> Bools:
     return np.array((f != 0) | (l1 == 0))
 
 
-def _lowest(hessian: Floats, slope: Floats, f: Floats, l1: Floats) -> Floats:
-    """Return the minimiser of the parabola at f and the L1 penalty, by coordinate descent."""
+def _lowest(hessian: Floats, slope: Floats, f: Floats, l1: Floats, near: float) -> Floats:
+    """Return the minimiser of the parabola at f and the L1 penalty, by coordinate descent in steps down to ``near``."""
     found, slope, bends = f.copy(), slope.copy(), np.diagonal(hessian).tolist()
     for sweep in range(SWEEPS):
         moved = 0.0
@@ -97,7 +104,7 @@ def _lowest(hessian: Floats, slope: Floats, f: Floats, l1: Floats) -> Floats:
                 slope += change * hessian[k]
                 found[k] += change
                 moved = max(moved, abs(change) * math.sqrt(bends[k]))
-        if moved <= 0.1 * NEAR * l1.max() and sweep % 10 == 0:
+        if moved <= near and sweep % 10 == 0:
             break
     return found
 

@@ -21,11 +21,12 @@ from epsworth.exposure.fitting import (
     check_any,
     check_coefficients,
     check_l2,
+    check_size,
     fit,
     numbered_classes,
 )
 from epsworth.exposure.glm import ExposureError, Loss, RowLoss, Softmax, loss_named
-from epsworth.exposure.inputs import Classes, number, numbers
+from epsworth.exposure.inputs import Classes, numbers, weight_of
 from epsworth.exposure.lasso import fit_lasso
 from epsworth.exposure.sparse import Slot, SparseRows
 from epsworth.numerals import short
@@ -73,14 +74,14 @@ class Design:
         if heavy and law.name != "logistic":
             raise ExposureError(f"l1 needs loss='logistic', got {short(loss)}; leave it out")
         penalised = np.append(np.ones(d), np.zeros(free))
-        weight: Penalty = 0.0 if heavy and number(l2) == 0 else check_l2(l2)
+        weight: Penalty = 0.0 if heavy and weight_of(l2) == 0 else check_l2(l2)
         if free:
             weight = weight * (penalised[:, np.newaxis] if isinstance(law, Softmax) else penalised)
         return cls(rows, labels, weight, heavy * penalised if heavy else None, law)
 
 
 def _check_l1(l1: float) -> float:
-    weight = number(l1)
+    weight = weight_of(l1)
     if not (math.isfinite(weight) and weight >= 0):
         raise ExposureError(f"l1 must be finite and at least 0, got {short(l1)}")
     return weight
@@ -93,7 +94,7 @@ def coordinates(f: ArrayLike, d: int, loss: RowLoss) -> Floats:
     found = numbers(f, "f")
     if found.shape != (loss.classes, d) or not np.isfinite(found).all():
         raise ExposureError(f"f must hold finite coefficients of shape ({loss.classes}, {d}), got shape {found.shape}")
-    return as_floats(found.T @ loss.basis)
+    return as_floats(check_size(found).T @ loss.basis)
 
 
 def coefficients(f: Floats, loss: RowLoss) -> Floats:

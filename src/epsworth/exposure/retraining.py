@@ -143,7 +143,7 @@ def memorisation(
     Raises
     ------
     ExposureError
-        For a model that cannot be trained, labels that are missing, and fewer than four rows.
+        For a model that cannot be trained or predicts no labels, labels that are missing, and fewer than four rows.
 
     Examples
     --------
@@ -163,6 +163,8 @@ def memorisation(
     """
     if not (hasattr(model, "fit") and hasattr(model, "predict")):
         raise ExposureError(f"model must have fit and predict, to be trained anew, got {type(model).__name__}")
+    if isinstance(model, type):
+        raise ExposureError(f"model must be an estimator, got the class {model.__name__}; call it")
     pairs, records = whole("trainings", trainings, FEWEST, MOST) // 2, as_records(X)
     risk = Risk.of(share_of_one("confidence", confidence))
     labels = _labels(y, len(records))
@@ -175,7 +177,7 @@ def memorisation(
     bounds = risk.split(right.size).interval(right, pairs)
     with_row, without_row = right / pairs
     return Memorisation(
-        with_row, without_row, down(bounds.lower[0] - bounds.upper[1]),
+        with_row, without_row, np.maximum(down(bounds.lower[0] - bounds.upper[1]), -1.0),
         np.minimum(up(bounds.upper[0] - bounds.lower[1]), 1.0),
         2 * pairs, confidence,
     )  # fmt: skip
@@ -210,7 +212,12 @@ class _Halves:
     def _right(self, some: Bools, rng: np.random.Generator) -> Bools:
         model, rows = fresh(self.model, rng), np.flatnonzero(some)
         model.fit(self.records.take(rows), self.labels[rows])
-        found = label_array(model.predict(self.records.take(np.arange(len(some)))), "the model's labels").reshape(-1)
+        found = label_array(model.predict(self.records.take(np.arange(len(some)))), "the model's labels")
+        if found.shape not in ((len(some),), (len(some), 1)):
+            raise ExposureError(f"model.predict must return one label per row, shape ({len(some)},), got {found.shape}")
+        found, known = found.reshape(-1), set(self.labels.tolist())
+        if 2 * sum(label in known for label in found.tolist()) < len(found):
+            raise ExposureError("model.predict returns what is mostly no label of y; give a classifier that does")
         return np.asarray(found == self.labels, dtype=np.bool_)
 
 
@@ -232,6 +239,8 @@ def _labels(y: ArrayLike, count: int) -> NDArray[Any]:
     gaps = np.array([is_missing(label) for label in labels.tolist()])
     if gaps.any():
         raise ExposureError(f"y, row {int(gaps.argmax())} has no label; fill or drop it first")
+    if len({isinstance(label, str) for label in labels.tolist()}) > 1:
+        raise ExposureError("y must hold texts alone, or numbers alone; recode one of them")
     if len(np.unique(labels)) < 2:
         raise ExposureError("y must hold two different labels at least; a model of one has nothing to remember")
     return labels

@@ -85,7 +85,7 @@ class SparseRows:
     @classmethod
     def of(cls, matrix: Any) -> SparseRows:
         """Return a matrix or array of SciPy as sparse rows: as many slots as the fullest row has entries."""
-        table = matrix.tocsr().astype(np.float64)
+        table = matrix.astype(np.float64).tocsr()  # in this order: entries given twice are summed, and bytes wrap
         table.sum_duplicates()
         (n, d), filled = table.shape, np.diff(table.indptr)
         rows = np.repeat(np.arange(n), filled)

@@ -39,6 +39,8 @@ from epsworth.exposure.sparse import PANEL, SparseRows
 from epsworth.keeping import Keeping
 from epsworth.rounding import down, up
 
+NEAR, RESTARTS = 1e-7, 50  # of the search for an eigenvalue: how close, relative, and how long
+
 
 @dataclass(frozen=True, eq=False)
 class Moves(NotPrivate):
@@ -49,8 +51,9 @@ class Moves(NotPrivate):
     base : ndarray
         The model of the whole data set, as `fit_base` returned it.
     distances, errors : ndarray of shape ``(n,)``
-        How far each row moves the model, and a bound on how far off that is; ``inf`` where nothing is certain.  Both
-        are where there is no model without the row: its label is the last of its kind, and the intercept is free.
+        How far each row moves the model, and a bound on how far off that is; ``inf`` where nothing is certain: under
+        L1, and beside a free intercept where the table or ``l2`` is small.  Both are where there is no model without
+        the row: its label is the last of its kind, and the intercept is free.
     regulariser, loss : str
         What stays fixed when a row leaves; the loss.
     l2, l1 : float
@@ -125,9 +128,10 @@ def moves(
     l2, regulariser, classes
         As in `loo`.
     loss, fit_intercept, l1
-        As in `fit_base`.  With ``l1`` there is a certificate where no coefficient changes its sign, or can be shown to
-        leave zero; rows where one does are fitted again, as many as are affordable, and for the others there is the
-        bound by strong convexity alone, ``inf`` where ``l2`` is 0.
+        As in `fit_base`.  With a free intercept there is no strong convexity: errors are ``inf`` where the model may
+        move too far for a proof, in small tables and with a small ``l2``.  With ``l1`` there is a certificate where no
+        coefficient changes its sign, or can be shown to leave zero; rows where one does are fitted again, as many as
+        are affordable, and for the others there is the bound by strong convexity alone, ``inf`` where ``l2`` is 0.
 
     Examples
     --------
@@ -215,7 +219,7 @@ class _Steps:
         inverse = _inverse(hessian)
         size, d = float(np.linalg.norm(inverse)), len(hessian)
         apart = _left(hessian, inverse) + size * ((d + 4) * ROUNDING * float(np.linalg.norm(hessian)) + off)
-        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 1e-6), off, problem.convexity)
+        least = least_eigenvalue(hessian, _largest(inverse) ** -1 * (1 - 10 * NEAR), off, problem.convexity)
         del hessian  # as large as what follows
         w = as_floats(inverse @ problem.shared_pull)
         rho = apart / (1 - apart) if apart < 0.5 else math.inf
@@ -348,9 +352,14 @@ def _left(matrix: Floats, inverse: Floats) -> float:
 
 
 def _largest(matrix: Floats) -> float:
-    """Return the largest eigenvalue of a symmetric matrix, about."""
-    from scipy.sparse.linalg import eigsh
+    """Return the largest eigenvalue of a positive definite matrix, about; its norm, no smaller, where that is slow."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
     if len(matrix) < 3:
         return float(np.linalg.eigvalsh(matrix)[-1])
-    return float(eigsh(matrix, k=1, which="LA", v0=np.ones(len(matrix)), return_eigenvectors=False)[0])
+    start = np.ones(len(matrix))
+    try:
+        found = eigsh(matrix, k=1, which="LA", v0=start, tol=NEAR, maxiter=RESTARTS, return_eigenvectors=False)
+    except ArpackNoConvergence:  # many are nearly as large
+        return float(np.linalg.norm(matrix))
+    return float(found[0])

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsworth.arrays import Floats, as_floats
+from epsworth.arrays import Bools, Floats, as_floats
 from epsworth.exposure.glm import ExposureError
 from epsworth.exposure.inputs import NotPrivate, finite, numbers, share, whole
 from epsworth.exposure.sparse import MOST_COLUMNS, Slot, SparseRows
-from epsworth.frames import coded_texts
+from epsworth.frames import coded_texts, is_categorical
 from epsworth.headers import shown_name, shown_names
 from epsworth.records import FrameRecords, Records, as_records
 from epsworth.rounding import up
@@ -150,9 +150,15 @@ class Column:
         return coded_texts(self.records.frame.get_column(self.records.names[self.position]))
 
     @property
+    def declared(self) -> bool:
+        """Whether the column's type is one of categories, be they numbers."""
+        frame = self.records.frame if isinstance(self.records, FrameRecords) else None
+        return frame is not None and is_categorical(frame.get_column(self.records.names[self.position]))
+
+    @property
     def counts(self) -> bool:
         """Whether the column holds numbers, or truths."""
-        if self.texts is not None:
+        if self.texts is not None or self.declared:
             return False
         kinds = (
             {type(value) for value in self.values if not is_missing(value)} if self.values.dtype == object else set()
@@ -207,6 +213,11 @@ def _slot(column: Column, name: str, first: int, shown: str) -> tuple[Slot, list
         numbers = numbers / largest if largest >= SMALLEST else numbers / SMALLEST  # neither squares nor sums overflow
         spread = float(numbers.std())
         if spread <= 1e-12 * float(np.abs(numbers).max()):
+            if len(set(column.records.exact(column.position).tolist())) > 1:
+                raise ExposureError(
+                    f"{shown} holds numbers that differ by less than 1e-12 of their size; subtract what they share, "
+                    "or drop it"
+                )
             return None
         return Slot(first, 1, None, as_floats((numbers - numbers.mean()) / spread)), [name]
     codes, different = column.coded(shown)
@@ -297,14 +308,15 @@ def exposed_groups(
     without : str, optional
         A column that is left out.
     part : float
-        Share of the rows that counts as the most exposed.
+        Share of the rows that counts as the most exposed; rows that are as exposed as the last of them count, too,
+        unless that doubles it: then none of those do.
     most : int
         How many groups to return.
 
     Raises
     ------
     ExposureError
-        For exposures of another number of rows.
+        For exposures of another number of rows, and a column to leave out that is not there.
 
     Examples
     --------
@@ -319,14 +331,19 @@ def exposed_groups(
     """
     part, most, largest = share("part", part), whole("most", most, 0), np.finfo(np.float64).max
     of_row = finite(np.minimum(numbers(exposure, "exposure"), largest), "exposure", (None,))  # inf: no model without it
-    top = np.argsort(-of_row, kind="stable")[: math.ceil(part * len(of_row))]
+    top = _most_exposed(of_row, math.ceil(part * len(of_row)))
     found: list[tuple[float, Group]] = []
-    for name, column in columns_of(table).items():
+    columns = columns_of(table)
+    if without is not None and without not in columns:
+        raise ExposureError(f"without: the table has no column {without!r}; {shown_names(list(columns))}")
+    for name, column in columns.items():
         if name == without:
             continue
         codes, titles = _binned(column(), name)
         if len(codes) != len(of_row):
             raise ExposureError(f"exposure must have one number for each of {len(codes)} rows, got {len(of_row)}")
+        if not top.any():
+            continue
         exposed, all_ = (np.bincount(some, minlength=len(titles)) / len(some) for some in (codes[top], codes))
         for code in np.flatnonzero((exposed >= LEAST_SHARE) & (exposed >= LEAST_LIFT * all_)).tolist():
             telling = float(exposed[code] * np.log(exposed[code] / all_[code]))
@@ -334,11 +351,20 @@ def exposed_groups(
     return [group for _, group in sorted(found, key=lambda one: (one[0], one[1].column))[:most]]
 
 
+def _most_exposed(of_row: Floats, size: int) -> Bools:
+    """Return which rows are exposed the most, equals with them; without those of the cut where they are too many."""
+    cut = np.sort(of_row)[-size] if size else np.inf
+    top = of_row >= cut
+    return np.array(top if top.sum() <= 2 * size else of_row > cut)
+
+
 def _binned(column: Column, name: str) -> tuple[NDArray[Any], list[str]]:
     """Return a number for each row, and what the numbers stand for: texts, or ranges with about as many rows each."""
     if not column.counts:
         codes, kinds = column.coded(f"column {name!r}")
-        return codes, ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
+        titles = ["(missing)" if kind[1] is None else str(kind[1]) for kind in kinds]
+        order = np.argsort(np.array(titles, dtype=object), kind="stable")  # that of the rows would show
+        return np.argsort(order)[codes], [titles[place] for place in order]
     values = as_floats(column.values)
     known = values[np.isfinite(values)]
     steps = np.linspace(0, 1, BINS, endpoint=False)

@@ -38,11 +38,13 @@ class Usefulness(NotPrivate):
         Share of simulated models within the tolerance of the noiseless accuracy; where that is above the commoner
         label's, they must stay at or above it, too.
     kept_lower : ndarray of shape ``(m,)``
-        Lower bounds on the probability behind ``kept``; all of them hold together with the confidence.
+        Lower bounds on the probability behind ``kept``.
+    better_lower : ndarray of shape ``(m,)``
+        Lower bounds on the probability that a model is better than always answering the commoner label.
     base, majority : float
         Accuracy of the noiseless model, and of always answering the commoner label.
     confidence : float
-        With which all of ``kept_lower`` hold together.
+        With which all of ``kept_lower`` and ``better_lower`` hold together.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class Usefulness(NotPrivate):
     accuracy: Floats
     kept: Floats
     kept_lower: Floats
+    better_lower: Floats
     base: float
     majority: float
     confidence: float
@@ -77,8 +80,8 @@ class Usefulness(NotPrivate):
         return useless(self.base, self.majority)
 
     def least_use(self) -> float:
-        """Return the smallest epsilon from which on mean accuracy is above the commoner label's (``inf``: none)."""
-        return self._from(self.accuracy > self.majority)
+        """Return the smallest epsilon on the grid from which on most models surely beat the commoner label."""
+        return self._from(self.better_lower > 0.5)
 
     def at(self, epsilon: float) -> float:
         """Return the mean accuracy at an epsilon: the lesser one of its neighbours on the grid.
@@ -122,7 +125,7 @@ def simulate(
 ) -> Usefulness:
     """Simulate accuracy at every rate with one set of noise vectors, scaled (common random numbers).
 
-    The bound at each epsilon is an exact binomial one and takes its part of the risk.  Rows are counted in whole
+    The two bounds at each epsilon are exact binomial ones and take their parts of the risk.  Rows are counted in whole
     numbers, so that a tolerance means the text that it prints as.
     """
     turning = _Turning(X, y, f, rates, OutputPerturbation(len(f), 1.0).sample(draws, rng))
@@ -141,10 +144,11 @@ def simulate(
     if base > majority:  # keeping to the tolerance is not enough where a constant answer does as well
         fewest = max(fewest, majority)
     within = (right >= fewest).sum(axis=1)
-    lower = risk.split(len(epsilons)).lower(within, draws)
+    better = (right > majority).sum(axis=1)
+    kept_lower, better_lower = risk.split(2 * len(epsilons)).lower(np.array([within, better]), draws)
     return Usefulness(
-        epsilons, as_floats(right.mean(axis=1) / len(X)), as_floats(within / draws), lower, base / len(X),
-        majority / len(X), float_below(1 - risk.total),
+        epsilons, as_floats(right.mean(axis=1) / len(X)), as_floats(within / draws), kept_lower, better_lower,
+        base / len(X), majority / len(X), float_below(1 - risk.total),
     )  # fmt: skip
 
 
