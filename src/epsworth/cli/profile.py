@@ -334,7 +334,7 @@ def _trade_off(found: Window) -> Any:
     useful = found.usefulness
     assert useful is not None
     table = show.table(
-        "epsilon", "accuracy", "kept", "worst row's advantage", "", left=("",), title="what epsilon buys"
+        "epsilon", "accuracy", "models that keep it", "worst row's advantage", "", left=("",), title="what epsilon buys"
     )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = found.worst_advantage(useful.epsilons[e])

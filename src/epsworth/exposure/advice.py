@@ -173,23 +173,28 @@ class Window(Result):
         useful = self.usefulness
         if useful is None or not useful.hopeless:
             return self._advice()
-        return (
-            f"{self._advice()} But even without noise the model (accuracy {useful.base:.3f}) is useless: no better "
-            f"than always answering the commoner label ({useful.majority:.3f})."
+        why = (
+            f"even without noise the model (accuracy {show_down(useful.base, 3)}) is useless: no better than always "
+            f"answering the commoner label ({show_down(useful.majority, 3)})."
         )
+        if self.rule == "plateau":
+            return f"{self._advice()} But {why}"
+        return f"No epsilon is worth trying: {why} {self._safe.capitalize()}."
+
+    @property
+    def _safe(self) -> str:
+        low = show_down(self.epsilon_low, 3)
+        return f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
 
     def _advice(self) -> str:
-        low = show_down(self.epsilon_low, 3)
+        low, safe = show_down(self.epsilon_low, 3), self._safe
         if self.rule == "plateau":
             return (
                 f"Loss/epsilon ratio plateau (the published rule, which is no protection): it ends at epsilon {low}, "
                 f"where the advantage against the most exposed row is already {show_up(self.adv_low, 3)}."
             )
-        safe = f"every row's membership advantage is at most {self.adv_safe:g} up to epsilon {low}"
         if self.epsilon_util is None:
             return f"Consider epsilon up to {low}: {safe}."
-        if self._hopeless:
-            return f"No epsilon is advised; {safe}."
         start = None if self.advised is None else show_up(self.advised[0], 3)
         if self.epsilon_util <= self.epsilon_low:
             return f"Choose epsilon between {start} and {low}: utility costs nothing there, and {safe}."
