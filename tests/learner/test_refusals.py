@@ -213,7 +213,7 @@ def test_a_printed_plan_certifies_what_it_says(given):
     """What the sentence says, planned again, needs no more users than it says."""
     found = plan(**given, fakes=0)
     words = str(found).split()
-    epsilon, margin = float(words[4]), float(words[14])
+    epsilon, margin = float(words[5]), float(words[12])
     assert epsilon >= found.epsilon
     assert margin >= found.margin
     assert epsilon == pytest.approx(found.epsilon, rel=1e-5)
@@ -225,5 +225,5 @@ def test_a_plan_without_a_margin_blames_alpha_and_users():
     found = plan(epsilon=0.01, users=100, fakes=0)
     assert not found.feasible
     assert found.epsilon == 0.01
-    assert str(found).startswith("No margin is enough: 100 users with epsilon 0.01 per record certify no cell")
+    assert str(found).startswith("No margin is enough: with 100 users at epsilon 0.01 per record no cell")
     assert plan(epsilon=1, users=np.int64(10**6), fakes=0).feasible
