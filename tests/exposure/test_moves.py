@@ -218,6 +218,13 @@ def test_fits_settle_where_newtons_last_steps_fall_by_less_than_rounding(n, d, s
     assert np.linalg.norm(left) < 2e-12
 
 
+def test_a_lasso_of_which_nothing_is_certain_warns_of_nothing(recwarn):
+    X, y = world(6, 2, seed=1)
+    given = {"l1": 1e-8, "fit_intercept": True}
+    assert np.isinf(moves(X * [1, 1e-4], y, fit_base(X * [1, 1e-4], y, 0, **given), 0, **given).errors).any()
+    assert not recwarn.list
+
+
 def test_columns_that_are_the_same_share_their_weight():
     X, y = np.repeat(world(20, 1)[0], 2, axis=1) / 2, world(20, 1, noise=1.0)[1]
     shared = fit_base(X, y, 1e-6, l1=1e-4)

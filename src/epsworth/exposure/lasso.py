@@ -76,7 +76,8 @@ def _polished(X: Rows, y: Floats, f: Floats, l2: Penalty, l1: Floats, loss: Loss
     if used.any():
         weights, tilt = np.broadcast_to(l2, f.shape)[used], (l1 * np.sign(f))[used]
         try:
-            found[used], *_ = minimise(_columns(X, used), y, weights, loss, f[used], tilt=tilt)
+            with np.errstate(all="ignore"):  # with signs that are not the minimiser's there may be none
+                found[used], *_ = minimise(_columns(X, used), y, weights, loss, f[used], tilt=tilt)
         except np.linalg.LinAlgError:  # columns that are alike
             return f
     return found

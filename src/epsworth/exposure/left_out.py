@@ -343,8 +343,9 @@ class SelfConcordance:
                 leverages[part] = np.sqrt(np.abs(np.einsum("ikl,ilk->i", shares, shares)) + blur)
                 leverages[part] = up(leverages[part] + loss.most_curved * form_offs[part], ulps=8 * d + 64)
         bends = loss.traces(problem.y, problem.outputs)
-        spread_off = (n + 3 * d + 24) * ROUNDING * float(bends * forms @ squares) + off * float(forms.max())
-        return cls(Curvature.of(problem, forms, leverages, least, off), problem.gram(forms), spread_off)
+        with np.errstate(invalid="ignore"):  # where nothing is known
+            spread_off = (n + 3 * d + 24) * ROUNDING * float(bends * forms @ squares) + off * float(forms.max())
+            return cls(Curvature.of(problem, forms, leverages, least, off), problem.gram(forms), spread_off)
 
     def errors(self, rows: slice, deltas: Floats, pulls: Floats, left: Floats, own: float) -> Floats:
         """Return how far off moves are, whose linear equations are solved within ``left``; ``inf`` for no bound.
@@ -355,9 +356,9 @@ class SelfConcordance:
         energy = np.abs(np.einsum("ij,ij->i", deltas, pulls))
         energy += sizes * (left + (d + 4) * ROUNDING * np.linalg.norm(pulls, axis=1))
         moved = np.sqrt(energy)
-        fourth = np.abs(np.einsum("ij,ij->i", deltas @ self.spread, deltas)) + self.spread_off * sizes**2
-        shift = np.minimum(self.bounds.longest * sizes, self.bounds.reach[rows] * moved)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            fourth = np.abs(np.einsum("ij,ij->i", deltas @ self.spread, deltas)) + self.spread_off * sizes**2
+            shift = np.minimum(self.bounds.longest * sizes, self.bounds.reach[rows] * moved)
             typical = np.fmin(shift, np.sqrt(fourth / self.bounds.room[rows]))
         return self.bounds.off_by(rows, as_floats(moved), as_floats(shift), as_floats(typical), left + own)
 
