@@ -338,7 +338,7 @@ def _trade_off(found: Window) -> Any:
     )
     for e in range(8, len(useful.epsilons) - 7, 8):  # one row to a factor of ten, 0.01 to 1000
         worst = found.worst_advantage(useful.epsilons[e])
-        idle = "useless" if useful.epsilons[e] < useful.least_use() else ""
+        idle = "useless" if useful.useless_at(useful.epsilons[e]) else ""
         numbers = (f"{useful.epsilons[e]:.3g}", show_down(float(useful.accuracy[e]), 3), f"{useful.kept[e]:.0%}")
         table.add_row(*numbers, show_up(worst, 3), idle)
     return table

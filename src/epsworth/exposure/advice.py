@@ -25,7 +25,7 @@ from epsworth.exposure.left_out import Regulariser
 from epsworth.exposure.neighbours import Neighbours, leave_one_out
 from epsworth.exposure.sparse import SparseRows
 from epsworth.exposure.steps import Moves, moved
-from epsworth.exposure.usefulness import GRID, KEPT, SAME, Usefulness, simulate
+from epsworth.exposure.usefulness import GRID, KEPT, Usefulness, simulate
 from epsworth.keeping import Keeping
 from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
@@ -224,7 +224,7 @@ class Window(Result):
         if useful is None:
             return f"{said}."
         found = f"the mean accuracy is {show_down(useful.at(epsilon), 3)}"
-        if epsilon < useful.least_use() * (1 - SAME):
+        if useful.useless_at(epsilon):
             found += f": useless, not surely better than always answering the commoner label ({useful.majority:.3f})"
         return f"{said}; {found}."
 

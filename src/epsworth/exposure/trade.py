@@ -47,6 +47,7 @@ def trade(found: Window, candidate: float) -> list[dict[str, Any]]:
             at = np.flatnonzero(useful.epsilons == epsilon)
             entry["accuracy"] = useful.at(epsilon)
             entry["kept_lower"] = float(useful.kept_lower[at[0]]) if len(at) else math.inf
+            entry["useless"] = useful.useless_at(epsilon)
         entries.append({name: json_form(value) for name, value in entry.items()})
     return entries
 

@@ -83,6 +83,10 @@ class Usefulness(NotPrivate):
         """Return the smallest epsilon on the grid from which on most models surely beat the commoner label."""
         return self._from(self.better_lower > 0.5)
 
+    def useless_at(self, epsilon: float) -> bool:
+        """Tell whether models at an epsilon are not surely better than the commoner label."""
+        return epsilon < self.least_use() * (1 - SAME)
+
     def at(self, epsilon: float) -> float:
         """Return the mean accuracy at an epsilon: the lesser one of its neighbours on the grid.
 

@@ -338,14 +338,14 @@ def _trade(result: Document, stops: Sequence[Document]) -> Block:
     ]  # fmt: skip
     return blocks.stops(
         "What every ε costs, and buys", "ε per row", epsilons, first,
-        [_costs(one, result["majority"] if useful else None) for one in stops], chart,
+        [_costs(one) for one in stops], chart,
         blocks.unfolded("what every ε costs", heads, rows),
         "Advantage: how much better than blindly the best attack tells whether a row was trained on; 0 is nothing, "
         "1 certainty. It is right with probability (1 + advantage) / 2.", digits=4,
     )  # fmt: skip
 
 
-def _costs(one: Document, majority: float | None) -> str:
+def _costs(one: Document) -> str:
     """Say what one epsilon means."""
     worst = one["advantage_worst"]
     said = (
@@ -354,9 +354,9 @@ def _costs(one: Document, majority: float | None) -> str:
         f"{show_up(one['advantage_median'], 3)}. {share_up(one['rows_above_safe'])} of the rows lie above what counts "
         "as safe."
     )
-    if majority is None:
+    if "accuracy" not in one:
         return said
-    idle = ", no better than always answering the commoner label" if one["accuracy"] <= majority else ""
+    idle = ", not surely better than always answering the commoner label" if one["useless"] else ""
     return f"{said} The mean accuracy is {share_down(one['accuracy'])}{idle}."
 
 
