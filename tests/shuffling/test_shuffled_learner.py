@@ -132,7 +132,7 @@ def test_a_plan_finds_the_local_epsilon_first(cli):
     words = "learn plan --users 100000 --shuffled --central-epsilon .25 --delta 1e-6 --fakes 100"
     code, out, _ = cli(*words.split())
     assert code == 0
-    first, powers, central, _ = out.splitlines()
+    first, powers, central, *_ = out.splitlines()
     assert first.startswith("With 100,000 users at epsilon 5.35109 per record, a cell of margin 0.011996")
     assert powers.startswith("By power: margin ")
     assert "batch of 99,900 honest reports of epsilon 5.35109 each" in central

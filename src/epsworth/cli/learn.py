@@ -317,7 +317,7 @@ def plan(
     epsilon: Annotated[float | None, typer.Option("--epsilon", "-e", help="Privacy parameter per record.")] = None,
     users: Annotated[int | None, typer.Option(help="Reports.")] = None,
     margin: Annotated[
-        float | None, typer.Option(help="Size of a cell's signed mean, about |2 eta - 1| / cells.")
+        float | None, typer.Option(help="How far a cell's two labels are from even, times its share of all users.")
     ] = None,
     confidence: Annotated[
         float | None, typer.Option(help="Confidence of the cell's certificate; default: 0.95.")
@@ -374,6 +374,7 @@ def plan(
             print(_by_power(third, powers))
         if central is not None:
             shuffling.print_central(central)
+        show.suggest_page(json, report)
     if not found.feasible:
         raise typer.Exit(1)
 

@@ -85,6 +85,8 @@ def noise(
     write_document_page(report, document)
     if not show.told(json, lambda: document):
         _print(ranked, quiet)
+        if not quiet:
+            show.suggest_page(json, report)
 
 
 def _shape(ranked: Ranking) -> dict[str, Any] | None:

@@ -131,6 +131,7 @@ def profile(
         if printed:
             _print_exposed(found, epsilon, listed)
             print_groups(groups)
+        show.suggest_page(json, report)
 
 
 def _checked(target: str | None, top: int | None, seed: int | None) -> str:

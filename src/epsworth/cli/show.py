@@ -198,6 +198,14 @@ def suggest_perturb(policy: object) -> None:
     suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
 
 
+def suggest_page(json: str | None, report: Path | None) -> None:
+    """Print how what was printed becomes a page, where it is none yet."""
+    if report is None and json is not None:
+        suggest("report", json, "-o", "page.html", why="the same as a page")
+    elif report is None:
+        suggest(*again(), "--report", "page.html", why="the same as a page")
+
+
 def again() -> list[str]:
     """Return the words of the command that is running."""
     return sys.argv[1:]
