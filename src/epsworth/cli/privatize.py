@@ -270,7 +270,7 @@ def _chosen(
 
 
 def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure | None, verbose: bool) -> None:
-    out = show.console()
+    out = show.console(show.SCREEN)
     scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""
     out.print(f"[bold]{report['algorithm']}, noisy release[/bold]{scale}")
     shown = len(values) if verbose else MOST_SHOWN
@@ -295,19 +295,19 @@ def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure 
 
 def _print_cost(report: dict[str, Any]) -> None:
     """Print the budget, and what the release tells at most."""
-    out = show.console()
+    out = show.console(show.SCREEN)
     out.print(f"{report['budget']}; {report['soundness']}.")
     out.print(
         f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
         f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
         f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
-        f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the members are found at most."
+        f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the used rows are found at most."
     )
 
 
 def _print_more(report: dict[str, Any], exposure: Exposure | None) -> None:
     """Print the attack's details, the cost, and every limit."""
-    out = show.console()
+    out = show.console(show.SCREEN)
     if exposure is not None:
         out.print(
             f"True mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats; "

@@ -267,21 +267,21 @@ def _print(found: Window, epsilon: float) -> None:
     """Print the answer, what the asked epsilon does, and the trade-off."""
     from epsworth.exposure.inputs import NOT_PRIVATE
 
-    out = show.console()
+    out = show.console(show.SCREEN)
     _print_verdict(found)
     out.print(found.candidate(epsilon))
     if found.usefulness is not None:
         out.print(_trade_off(found))
         useful = found.usefulness
         out.print(
-            f"Accuracy on at most {UTILITY_ROWS:,} of the training rows; without noise {useful.base:.3f}, "
-            f"of the commoner label {useful.majority:.3f}."
+            f"Accuracy on at most {UTILITY_ROWS:,} of the training rows; without noise {show_down(useful.base, 3)}, "
+            f"of the commoner label {show_down(useful.majority, 3)}."
         )
     out.print(f"[bold yellow]{NOT_PRIVATE.capitalize()}.[/bold yellow] Do not publish it beside the model. More: -v")
 
 
 def _print_verdict(found: Window) -> None:
-    out = show.console()
+    out = show.console(show.SCREEN)
     out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
     out.print(found.verdict)
 
@@ -290,7 +290,7 @@ def _print_more(found: Window, epsilon: float, shape: tuple[int, ...]) -> None:
     """Print what was looked at, when most rows are exposed, and the median row."""
     import numpy as np
 
-    out = show.console()
+    out = show.console(show.SCREEN)
     out.print(
         f"\n{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
     )
