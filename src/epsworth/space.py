@@ -28,6 +28,9 @@ from epsworth.values import is_missing, numbers
 NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
 
 
+DRAFT = "# DRAFT, TAKEN FROM THE TABLE"  # how a file of ranges begins that is not meant to stay
+
+
 class LeakWarning(UserWarning):
     """A choice was made from private data; the promise does not cover what that choice reveals.
 
@@ -314,6 +317,10 @@ class Domain:
         """Read a ``.toml`` or ``.json`` file."""
         with reading(path, "domain file") as content:
             text = content.decode()
+            if DRAFT in text:
+                told = f"{path} says that its ranges were taken from a table, whose extreme values they show"
+                hint = "replace them by public ones, then delete that comment"
+                warnings.warn(f"{told}; {hint}", LeakWarning, stacklevel=2)
             return cls.from_dict(read_json(text) if Path(path).suffix == ".json" else read_toml(text))
 
     @classmethod

@@ -106,7 +106,7 @@ def test_a_cap_that_is_first_stated_when_the_run_is_done_holds_from_then_on(tabl
     perturb_file(POLICY, table, out, person="id")
     perturb_file(POLICY, table, out, person="id", cap=3)
     assert Ledger().settled()[1] == 3
-    with pytest.raises(ValueError, match="50 persons would exceed the cap"):
+    with pytest.raises(ValueError, match="50 people would exceed the cap"):
         perturb_file(POLICY, table, out, person="id", again=True)
 
 
@@ -277,7 +277,7 @@ def test_deltas_add_up(table):
     perturb_file(ROUGH, table, table.with_name("out.csv"), person="id", delta_cap="0.25")
     receipt = perturb_file(ROUGH, table, table.with_name("out2.csv"), person="id", again=True)
     assert 2 * ROUGH.guarantee.delta <= receipt.delta_so_far <= 0.2
-    with pytest.raises(ValueError, match="50 persons would exceed the cap"):
+    with pytest.raises(ValueError, match="50 people would exceed the cap"):
         perturb_file(ROUGH, table, table.with_name("out3.csv"), person="id", again=True)
 
 

@@ -108,7 +108,7 @@ def test_sums_and_refusals_are_those_of_a_naive_model(tmp_path_factory, runs, ca
                 asked["rows"] = 5
             if over:
                 beyond = [person for person, total in after.items() if total > cap]
-                told = f"^{len(beyond)} persons? would exceed the cap"
+                told = f"^{len(beyond)} (person|people) would exceed the cap"
                 if ids is not None and common <= cap:
                     most_rows = max(rows[person] for person in beyond)
                     fitting = min((cap - after[person] + own[person]) // eighths for person in beyond)
@@ -177,7 +177,7 @@ def test_column_and_caps_are_fixed_once_stated(tmp_path):
 def test_units_that_would_exceed_are_counted_and_not_named(tmp_path):
     ledger = Ledger(tmp_path)
     begun(ledger, 1, ["secret", "hidden", "other"], cap=Decimal("0.5"))
-    with pytest.raises(ValueError, match=r"^2 persons would exceed") as refused:
+    with pytest.raises(ValueError, match=r"^2 people would exceed") as refused:
         begun(ledger, 2, ["secret", "hidden", "fourth"])
     assert "secret" not in str(refused.value)
     begun(ledger, 3, ["fourth"])  # nothing was charged

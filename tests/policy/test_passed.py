@@ -336,7 +336,7 @@ def test_audits_and_pages_say_it():
     assert audit.passed, str(audit)
     assert {check.name for check in audit.record} >= {"pass", "undeclared"}
     page = ew.report.report(POLICY)
-    assert "id, city are sent as they are; a column that the policy does not name" in page.html
+    assert "Sent as they are: id, city; a column that the policy does not name" in page.html
 
 
 def test_a_first_line_that_is_a_record_is_not_shown(tmp_path):

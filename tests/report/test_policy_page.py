@@ -118,8 +118,8 @@ def test_what_a_tailored_policy_keeps_is_rounded_to_the_safe_side(made):
         "the same, every label counting alike": (found.balanced, "down"),
         "for people like those in the table, at least": (found.held_out.lower, "down"),
         "for people like those in the table, at most": (found.held_out.upper, "up"),
-        "the copy agrees with the classifier": (found.agreement, "down"),
-        "send the same whatever their values are": (found.constant, "up"),
+        "held-out records with the same label in the copy": (found.agreement, "down"),
+        "records that send the same whatever their values are": (found.constant, "up"),
         "ceiling: what no mechanism exceeds for the worst input": (found.ceiling, "up"),
     }
     for name, (truth, side) in truths.items():

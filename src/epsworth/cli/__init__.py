@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so ``epsworth --help`` answers 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -114,7 +115,8 @@ def _told(error: BaseException) -> int:
         return 2
     if isinstance(error, OSError):
         what = error.filename or "reading or writing failed"  # only the call that failed knows which
-        _say(f"{what}: {error.strerror or error}; check the path and the space left")
+        room = " and the space left" if error.errno == errno.ENOSPC else ""
+        _say(f"{what}: {error.strerror or error}; check the path{room}")
         return 2
     show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if show is None or exit_code is None:

@@ -19,7 +19,7 @@ DRAFT = """\
 # Public ranges of the sensitive features: what anybody could know of them without this table.
 """
 LEAK = """\
-# DRAFT, TAKEN FROM THE TABLE: {names}.
+{draft}: {names}.
 # Extreme values and rare categories of real people stand below, and every policy made from this file shows them.
 # Replace them by ranges that are public knowledge, then delete these three lines.
 """
@@ -39,6 +39,7 @@ def init(
     Each is asked for, unless --draft takes them from the table.
     """
     from epsworth.files import check_writable, write_text
+    from epsworth.space import DRAFT as MARKER
     from epsworth.space import Domain
     from epsworth.tables import column, read_table
 
@@ -48,7 +49,10 @@ def init(
     if output.exists():
         raise ValueError(f"{output} exists; name another file with --output, or move it away")
     if not draft and (not sys.stdin.isatty() or str(table) == "-"):
-        raise ValueError("init asks questions, and standard input is no terminal; give --draft to take what leaks")
+        raise ValueError(
+            "init asks questions, and standard input is no terminal; run it in one, write the ranges by hand (a table "
+            "[features.NAME] with lower and upper), or give --draft, which leaks"
+        )
     frame = read_table(table, sep=sep)
     words = options.split_commas(sensitive or [], frame.columns)
     if not words and draft:
@@ -59,7 +63,7 @@ def init(
         _with_gaps(inputs.with_whole_numbers(_declared(name, one, draft=draft), one), one, draft=draft)
         for name, one in zip(names, columns, strict=True)
     ]
-    head = DRAFT + (LEAK.format(names=", ".join(map(str, names))) if draft else "")
+    head = DRAFT + (LEAK.format(draft=MARKER, names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
     out = show.console()
     out.print(f"Wrote {output}: {', '.join(map(str, names))}.", markup=False)

@@ -297,10 +297,15 @@ def _print_cost(report: dict[str, Any]) -> None:
     """Print the budget, and what the release tells at most."""
     out = show.console(show.SCREEN)
     out.print(f"{report['budget']}; {report['soundness']}.")
+    guess = "By estimate, not proven: " if report["mode"] == "estimated" else ""
+    any_half = report["posterior_at_prior_0.5"]
+    others = ""
+    if any_half > report["posterior_of_membership"]:
+        others = f", and any other question with even odds with {round_up(100 * any_half)} %"
     out.print(
-        f"This release costs {show_up(report['mi_nats'])} nats: what is guessed right blindly with "
-        f"{round_up(100 * report['largest_record_prior'])} % is inferred with "
-        f"{round_up(100 * report['posterior_of_membership'])} % at most; at 0.1 % false alarms "
+        f"{guess}This release costs {show_up(report['mi_nats'])} nats: whether a row was used, guessed right blindly "
+        f"with {round_up(100 * report['largest_record_prior'])} %, is inferred with "
+        f"{round_up(100 * report['posterior_of_membership'])} % at most{others}; at 0.1 % false alarms "
         f"{round_up(100 * report['tpr_at_fpr_0.001'])} % of the used rows are found at most."
     )
 

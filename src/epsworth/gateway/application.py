@@ -232,7 +232,7 @@ def _told(refusal: Refusal) -> Response:
 
 
 def _no_answer() -> Response:
-    return _error("upstream gave no answer that could be handed on; sending the request again draws anew", 502)
+    return _error("upstream gave no answer that could be handed on; what was drawn counts as sent", 502)
 
 
 def _error(sentence: str, status: int) -> Response:

@@ -67,6 +67,8 @@ class People:
             self._file.execute("PRAGMA synchronous = FULL")  # a transaction that returned survives a loss of power
             with self._alone():
                 self._open(settings)
+        except FileNotFoundError:
+            raise ValueError(f"the ledger {self.path} cannot be made: there is no such folder; make it first") from None
         except (sqlite3.Error, LedgerError, OSError):
             raise ValueError(
                 f"the ledger {self.path} cannot be opened, or is none: nobody knows what left before; give another file"

@@ -28,7 +28,7 @@ from epsworth.numerals import as_float, short
 from epsworth.rounding import up
 
 FALSE_ALARM = 1e-6  # at most, over all rows of one set of reports, if no more are fakes than declared
-HONEST = "All reports are taken to be honest: a share of 1 % fakes can turn every label, certified."
+HONEST = "All reports are taken to be honest: if 1 % of them are fakes, every label may be wrong, certified."
 
 
 def declared(fakes: object) -> int | Fraction:
@@ -70,8 +70,8 @@ def taken_for_honest(fakes: int) -> str:
     if fakes == 0:
         return HONEST
     return (
-        f"At most {fakes:,} of the reports are taken to be fakes, whatever these say: should there be more, every "
-        "label can be turned, certified."
+        f"At most {fakes:,} of the reports are taken to be fakes, whatever these say: with more of them wrong labels "
+        "may be certified."
     )
 
 

@@ -19,7 +19,7 @@ from epsworth.pac.calibration import LEAST_NATS, MOST_NATS, Plan
 from epsworth.pac.conversion import budget, posterior, tpr_bound
 from epsworth.pac.modes import Calibrated, Exact, Outliers, Sampled, Settings, plan_of
 from epsworth.pac.worlds import SecretSeed
-from epsworth.results import Result
+from epsworth.results import Result, how_sure
 from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ ESTIMATED = "Variances estimated from sampled worlds are not a proof."
 
 SOUNDNESS = {
     "exact": "exact: a fact about the finite list of worlds",
-    "certified": "certified: holds with the stated confidence over the simulated worlds",
+    "certified": "certified: holds {} over the simulated worlds",
     "estimated": "estimate, no proof",
 }
 
@@ -185,7 +185,7 @@ def report_of(fitted: Calibrated, plan: Plan, told: float, outliers: Outliers | 
         else settings.estimator,
         "budget": str(settings.budget),
         "mode": settings.mode,
-        "soundness": SOUNDNESS[settings.mode],
+        "soundness": SOUNDNESS[settings.mode].format(how_sure(fitted.confidence or 1.0)),
         "confidence": fitted.confidence,
         "mi_nats": _up(plan.mi),
         "posterior_at_prior_0.5": _success(told, 0.5),

@@ -87,7 +87,7 @@ class Pass:
             listed = json.dumps(unknown, ensure_ascii=False)
             raise ValueError(
                 f"the policy does not name {', '.join(map(repr, unknown))}; under [pass], send with columns = "
-                f"{listed}, or leave out with drop = {listed}"
+                f"{listed}, or leave out with drop = {listed} (epsworth policy pass writes both)"
             )
         dropped = set(self.drop)
         return [name for name in names if name not in dropped]

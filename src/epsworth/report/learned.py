@@ -100,8 +100,8 @@ def _trade(found: Plan, asked: Document) -> Block:
     return blocks.stops(
         "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), said, chart,
         blocks.unfolded("users by epsilon", heads, rows),
-        "The margin is how far a cell's two labels are from even, times the cell's share of all users. Half the margin "
-        "takes about four times the users.",
+        "The margin is how far a cell's two labels are from even, times the cell's share of all users."
+        + ("" if found.fakes else " Half the margin takes about four times the users."),
     )  # fmt: skip
 
 
@@ -186,6 +186,8 @@ def _decision(result: Document) -> Block:
         f"each is that of the average over its cell, all of them with {share_down(result['confidence'])} confidence. "
         f"{count(cells - certified)} cells are left open."
     )
+    if certified == 0:
+        sentence = f"No cell's label is certain ({share_down(result['confidence'])} confidence), {assumption(fakes)}."
     if result.get("reason") is not None:
         sentence = f"Nothing is certified: {result['reason']}."
     return blocks.decision(sentence, facts, certified > 0, epsilon=result["epsilon"])
@@ -256,7 +258,7 @@ def _certificates(result: Document) -> Block | None:
 
 def _clearest(result: Document) -> Block | None:
     rows = []
-    for one in result["clearest"][:MOST_CLEAR]:
+    for one in (one for one in result["clearest"][:MOST_CLEAR] if one["adjusted"] < 1):
         spans = [_span(*pair, letters=24) for pair in zip(result["features"], one["ranges"], strict=True)][:4]
         certified = "certified" if one["certified"] is True else "left open"
         rows.append([markup("; ").join(spans), name(one["label"], 40), share_up(one["adjusted"]), certified])

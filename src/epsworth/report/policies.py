@@ -146,17 +146,19 @@ def _of_categories(rule: Rule) -> Block:
 
 def _policy_limits(policy: Policy) -> Block:
     passing = policy.passing.columns
-    passed = f"{', '.join(passing[:12])}{' and more' if len(passing) > 12 else ''} are sent as they are"
+    some = f"{', '.join(passing[:12])}{' and more' if len(passing) > 12 else ''}"
     said = [
-        f"{passed if passing else 'No other column is sent'}; a column that the policy does not name is refused; that "
-        "a person takes part is seen, too.",
+        f"{f'Sent as they are: {some}' if passing else 'No other column is sent'}; a column that the policy does not "
+        "name is refused; that a person takes part is seen, too.",
         f"{text.ONE_RELEASE} Clients can keep a ledger.",
         "The promise holds where clients run this very policy: compare its fingerprint.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
         *([text.MORE] if policy.guarantee.delta else []),
         *([] if policy.tailoring is None else [f"{text.COPY}."]),
     ]
-    raw = "This page holds no data: it is computed from the policy alone, which every client holds."
+    raw = "This page is computed from the policy alone, which every client holds."
+    what = "ranges" if policy.tailoring is None else "ranges and the copy of the classifier"
+    said.append(f"A policy cannot tell whether its {what} came from private data: ask who made it.")
     return blocks.limits(raw, said)
 
 
@@ -224,9 +226,9 @@ def _measured(made: Document) -> Block:
             ("the same, every label counting alike", made["balanced"], share_down),
             ("for people like those in the table, at least", made["held_out"]["lower"], share_down),
             ("for people like those in the table, at most", made["held_out"]["upper"], share_up),
-            ("the copy agrees with the classifier", made["agreement"], share_down),
-            *([] if proven is None else [("the copy agrees, proven over all that can be sent", proven, share_down)]),
-            ("send the same whatever their values are", made["constant"], share_up),
+            ("held-out records with the same label in the copy", made["agreement"], share_down),
+            *([] if proven is None else [("the same, proven over all that can be sent", proven, share_down)]),
+            ("records that send the same whatever their values are", made["constant"], share_up),
             *rows,
         ]
     told = [[word, shown(share), blocks.bar(100 * share)] for word, share, shown in rows]

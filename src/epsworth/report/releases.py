@@ -145,7 +145,8 @@ def pac_page(result: Document, source: Source) -> Page:
     report, noise = result["report"], result.get("noise") or {}
     told, even, nats = report["mi_nats"], report["posterior_at_prior_0.5"], show_up(report["mi_nats"])
     found = share_up(report["posterior_of_membership"])
-    sentence = (
+    sentence = "" if report["mode"] != "estimated" else "By estimate, not proven: "
+    sentence += (
         f"This release tells at most {nats} nats: whoever guesses blindly whether a row was used is right with "
         f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
         "most."
@@ -194,7 +195,8 @@ def _success(report: Document) -> Block:
     if report.get(f"posterior_{world}") is not None:
         attacks.append(("which sub-sample was it?", report[f"prior_{world}"], report[f"posterior_{world}"]))
     attacks.append(("used rows found, with 0.1 % false alarms", 0.001, report["tpr_at_fpr_0.001"]))
-    caption = "Success on average over sub-samples and noise; no attack of any kind does better."
+    caption = "Success on average over sub-samples and noise; "
+    caption += "an estimate." if report["mode"] == "estimated" else "no attack of any kind does better."
     if report.get("worst_record_upper_limit") is not None:
         attacks.append(("the most exposed row", blind, report["worst_record_upper_limit"]))
         caption += f" Of single rows: {share_down(report['worst_record_confidence'])} confidence."
@@ -248,8 +250,8 @@ def _audit(audit: Document) -> Block:
     told = (
         f"By simulation of the best attack on every row ({count(audit['draws'])} releases): at most "
         f"{share_up(audit['worst'])} for the most exposed one, row {order[0]}; all limits hold together with "
-        f"{share_down(audit['confidence'])} confidence. The release tells about {size(audit['mi'])} ± "
-        f"{size(audit['mi_half_width'])} nats in truth (an estimate)."
+        f"{share_down(audit['confidence'])} confidence. The simulation puts what the release tells at "
+        f"{size(audit['mi'])} ± {size(audit['mi_half_width'])} nats: an estimate beside the bound above."
     )
     heads = ("row", "success at most", "blindly", "found at most, with 0.1 % false alarms")
     return blocks.section("audit", "How exposed each row is", blocks.table("the most exposed rows", heads, rows), told)

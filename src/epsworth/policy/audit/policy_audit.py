@@ -144,7 +144,8 @@ class FeatureAudit:
     def __str__(self) -> str:
         """Return a line, and one more per fault."""
         read = "every input" if self.inputs == self.points else f"{self.inputs} of {self.points} inputs and the proof"
-        read += f"; faults in over {show_up(100 * self.excluded, 3)} % of an input's words excluded"
+        if self.excluded < 1:  # else draws were not compared word by word
+            read += f"; faults in over {show_up(100 * self.excluded, 3)} % of an input's words excluded"
         head = (
             f"{self.feature}: {self.mechanism}, epsilon {self.epsilon}, quoted {show_up(self.quoted)}, "
             f"largest loss found {show_up(self.found)} ({read}): {'passed' if self.passed else 'FAULT'}"

@@ -172,7 +172,7 @@ class LedgerConfig:
             if before not in (None, value):
                 shown = repr(before) if name == "person" else decimal_of(before)
                 raise ValueError(
-                    f"this ledger holds every run to {name} {shown}; take that, or another ledger (ledger=)"
+                    f"this ledger holds every run to {name} {shown}; take that, or another ledger (--ledger, ledger=)"
                 )
         return replace(self, **stated)  # type: ignore[arg-type]
 
@@ -269,7 +269,7 @@ class CapCheck:
         """Refuse what would take somebody beyond a cap."""
         if not self.over:
             return
-        who, less = f"{self.over} person{'s' * (self.over > 1)} would exceed the cap", "release less"
+        who, less = f"{self.over} {'people' if self.over > 1 else 'person'} would exceed the cap", "release less"
         if self.cost.people is not None:
             most, fitting = self._most, self._fitting
             who += f", with up to {most} row{'s' * (most > 1)} each, of which {fitting or 'none'} would fit"
