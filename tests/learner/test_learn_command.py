@@ -65,6 +65,8 @@ def learnt(cli, tmp_path):
     cli(CONFIG + " --users 3000")
     cli("learn report c.json people.csv r.ldp --target rich")
     cli("learn aggregate c.json r.ldp -o s.state")
+    code, _, err = cli("learn fit s.state m.learner --fakes 999999")
+    assert (code, "fakes must be fewer than half of the" in err) == (2, True)
     cli("learn fit s.state m.learner")
     pl.read_csv("people.csv").select("hours", "age", "rich")[:20].write_csv("some.csv")
     (tmp_path / "domain.toml").write_text(

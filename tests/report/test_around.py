@@ -247,3 +247,4 @@ def test_a_page_that_nobody_asked_for_a_share_says_what_keeps_most():
     assert f"At ε\u00a0=\u00a0{show_up(closest.guarantee.epsilon)} per record {closest.mechanism} keeps most:" in text
     assert "asked for" not in text
     assert "unasked" not in re.search("<main.*?>", ew.report.report(made, at_least=0.9).html)[0]
+    assert "mechanism0 keeps so much:" in Read(ew.report.report(curves(1, 9, 40)).html).text  # of one there is no most

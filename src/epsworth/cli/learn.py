@@ -224,6 +224,7 @@ def fit(
     """
     from epsworth.files import check_writable
     from epsworth.learner import Aggregator, Classifier
+    from epsworth.learner.fakes import fakes_among
     from epsworth.learner.figures import check_map, plot_map, told_of
     from epsworth.learner.mechanism import checked_probability
 
@@ -233,6 +234,7 @@ def fit(
     checked_probability(confidence)
     allowed = _fakes(fakes)
     sums = Aggregator.load(state)
+    fakes_among(allowed, sums.users)
     if plot is not None:
         check_map(len(sums.config.names))
     model = Classifier.from_aggregate(sums, "sure" if smooth else None)

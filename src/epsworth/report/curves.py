@@ -44,7 +44,7 @@ def curves_page(shown: Shown, source: Source, around: Panels | None = None) -> P
     """Return the page; ``around`` is what a file keeps beside curves."""
     policy, count, features = _policy(shown, around), len(shown.curves.labels), shown.curves.features
     drawn = [_figures(shown, i) for i in range(len(shown.views))]
-    words = {"held": _held(shown), "limit": show_down(shown.found.max_epsilon)}
+    words = {"held": _held(shown), "limit": show_down(shown.found.max_epsilon), "most": _most(shown)}
     numbers = shown.numbers | {
         "words": WORDS | OBSERVER | words, "frames": [_frame(every[0]) for every in drawn],
         "fingerprint": source.fingerprint,
@@ -95,7 +95,7 @@ def _decision(shown: Shown, around: Panels | None) -> Block:
         "limit": show_down(shown.found.max_epsilon),
     }  # fmt: skip
     said = "most" if not shown.asked else "use" if shown.found.feasible else "costly" if costly else "none"
-    sentence = text.filled(WORDS[said], words)
+    sentence = text.filled(_most(shown) if said == "most" else WORDS[said], words)
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
@@ -123,6 +123,11 @@ def _instead(shown: Shown) -> str:
         cap = percent(shown.numbers["caps"][shown.stops.index(shown.total)], shown.digits)
         said.append(f"A policy made for this model (epsworth tailor) may keep up to {cap} at {at(shown.total)}.")
     return " ".join(said)
+
+
+def _most(shown: Shown) -> str:
+    """Say what is kept where nothing was asked for."""
+    return WORDS["most" if len(shown.names) > 1 else "alone"]
 
 
 def _held(shown: Shown) -> str:

@@ -25,6 +25,7 @@ from epsworth.mechanisms.family import titled
 from epsworth.results import how_sure
 from epsworth.rounding import show_up
 from epsworth.utility.choice import MAX_EPSILON
+from epsworth.utility.policies import NAME as POLICY
 
 SPACE = "\u00a0"  # between a number and its unit
 SIGNIFICANT = 3  # digits of a share
@@ -264,7 +265,7 @@ def mechanism_name(words: str) -> str:
     >>> mechanism_name("pm"), mechanism_name("krr:k=33"), mechanism_name("my noise")
     ('Piecewise (pm)', 'Randomised response (krr:k=33)', 'my noise')
     """
-    return _named(titled(words), words)
+    return "this policy" if words == POLICY else _named(titled(words), words)
 
 
 def noise_name(name: str) -> str:
@@ -304,6 +305,7 @@ PROMISED = "{where} {subject} with probability at least {lower} ({held})"
 WORDS = {
     "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
     "most": f"At {POINT} {{name}} keeps most: {PROMISED}.",
+    "alone": f"At {POINT} {{name}} keeps so much: {PROMISED}.",
     "enough": (
         f"At {POINT} {{name}} is guaranteed most: {PROMISED}. That is enough for {{target}}; the recommendation is "
         f"{{best}} at ε{SPACE}={SPACE}{{least}}."
