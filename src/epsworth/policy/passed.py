@@ -41,7 +41,7 @@ class Pass:
     >>> passing.kept(["id", "zip"], {"age"})
     Traceback (most recent call last):
     ValueError: the policy does not name 'zip'; under [pass], send with columns = ["zip"], or leave out with drop = \
-["zip"]
+["zip"] (epsworth policy pass writes both)
     """
 
     columns: tuple[str, ...] = ()
