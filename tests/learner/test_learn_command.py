@@ -300,7 +300,7 @@ def test_classes_are_read_as_columns_are(cli, classes, column):
 @pytest.mark.slow
 def test_plans(cli):
     code, out, _ = cli("learn plan --epsilon 1 --margin 0.02")
-    assert (code, out[:12]) == (0, "72,808 users")
+    assert (code, out[:17]) == (0, "With 72,808 users")
     assert out.splitlines()[1] == "By power: 32,104 users for 0.5, 72,808 users for 0.8, 100,684 users for 0.9."
     code, out, _ = cli("learn plan --epsilon 2 --margin 0.05 --mechanism krr --cells 4 --features 2 --mass .1 --json -")
     assert (code, json.loads(out)["mechanism"]) == (0, "krr")
@@ -314,7 +314,7 @@ def test_plans(cli):
     assert json.loads(out)["epsilon"] == 0.01
     code, out, _ = cli("learn plan --users 100 --epsilon .01")
     assert code == 1
-    assert "No margin is enough: 100 users with epsilon 0.01 per record certify no cell" in out
+    assert "No margin is enough: with 100 users at epsilon 0.01 per record no cell" in out
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from epsworth.bounds import Risk
 from epsworth.pac import MI, DPEquivalent, PACPrivatizer, Posterior, RecordPosterior
 from epsworth.pac.allocation import individual_allocation, individual_bound, mean_second_moments
 from epsworth.pac.exposure import expose
-from epsworth.pac.release import LIMITS
+from epsworth.pac.release import ESTIMATED, LIMITS
 from epsworth.pac.worlds import Exchanges, Units
 
 X, Y = load_iris(return_X_y=True)
@@ -196,8 +196,10 @@ def test_modes_say_what_they_prove():
     assert certified["mi_whatever_the_worlds_were"] > 0.25
     assert estimated["confidence"] is None
     assert estimated["soundness"] == "estimate, no proof"
+    assert certified["soundness"] == "certified: holds with 99.9 % confidence over the simulated worlds"
+    assert exact["limits"] == certified["limits"] == list(LIMITS)
+    assert estimated["limits"] == [*LIMITS, ESTIMATED]
     for report in (exact, certified, estimated):
-        assert report["limits"] == list(LIMITS)
         assert report["mi_nats"] + 1e-5 >= 0.25
         assert report["posterior_at_prior_0.5"] >= pac.posterior(0.2499, 0.5)
         json.dumps(report, allow_nan=False)

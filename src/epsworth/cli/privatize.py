@@ -270,7 +270,7 @@ def _chosen(
 
 
 def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure | None, verbose: bool) -> None:
-    out = show.console(show.SCREEN)
+    out = show.console()
     scale = " (on the unit scale of the declared ranges)" if report["unit_scale"] else ""
     out.print(f"[bold]{report['algorithm']}, noisy release[/bold]{scale}")
     shown = len(values) if verbose else MOST_SHOWN
@@ -295,7 +295,7 @@ def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure 
 
 def _print_cost(report: dict[str, Any]) -> None:
     """Print the budget, and what the release tells at most."""
-    out = show.console(show.SCREEN)
+    out = show.console()
     out.print(f"{report['budget']}; {report['soundness']}.")
     guess = "By estimate, not proven: " if report["mode"] == "estimated" else ""
     any_half = report["posterior_at_prior_0.5"]
@@ -312,7 +312,7 @@ def _print_cost(report: dict[str, Any]) -> None:
 
 def _print_more(report: dict[str, Any], exposure: Exposure | None) -> None:
     """Print the attack's details, the cost, and every limit."""
-    out = show.console(show.SCREEN)
+    out = show.console()
     if exposure is not None:
         out.print(
             f"True mutual information {exposure.mi:.3g} +- {exposure.mi_half_width:.1g} nats; "

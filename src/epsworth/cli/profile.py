@@ -267,7 +267,7 @@ def _print(found: Window, epsilon: float) -> None:
     """Print the answer, what the asked epsilon does, and the trade-off."""
     from epsworth.exposure.inputs import NOT_PRIVATE
 
-    out = show.console(show.SCREEN)
+    out = show.console()
     _print_verdict(found)
     out.print(found.candidate(epsilon))
     if found.usefulness is not None:
@@ -281,7 +281,7 @@ def _print(found: Window, epsilon: float) -> None:
 
 
 def _print_verdict(found: Window) -> None:
-    out = show.console(show.SCREEN)
+    out = show.console()
     out.print(f"[bold]Window of epsilon: {_ends(found)}[/bold] ({found.rule} rule)")
     out.print(found.verdict)
 
@@ -290,7 +290,7 @@ def _print_more(found: Window, epsilon: float, shape: tuple[int, ...]) -> None:
     """Print what was looked at, when most rows are exposed, and the median row."""
     import numpy as np
 
-    out = show.console(show.SCREEN)
+    out = show.console()
     out.print(
         f"\n{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
     )
