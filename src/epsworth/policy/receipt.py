@@ -94,7 +94,8 @@ class Receipt(Result):
             text += f" {meaning(self.together)}"
         text += f" {self._of_people}"
         if self.rows_left_out:
-            text += f" {self.rows_left_out} rows beyond those of a person are left out."
+            many = "1 row" if self.rows_left_out == 1 else f"{self.rows_left_out:,} rows"
+            text += f" Left out: {many} over the limit per person."
         own = show_up(self._of_one if self.person is not None else self.epsilon)
         if self.epsilon_so_far is not None and (so_far := show_up(self.epsilon_so_far)) != own:
             text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"

@@ -26,7 +26,7 @@ SPAN, STOPS = 4.0, 7  # of epsilon, either way
 MOST_CLEAR, MOST_BARS = 6, 12
 MOST_TABLED = 400  # cells in the table beside the map
 AUDIT = "An audit of users who answered in no round tells how sure it is."
-RAW = "This page is computed from reports that are private themselves: it may be shown to whom they may."
+RAW = "This page is computed from reports that are private themselves: show it to whoever may see the reports."
 planned = lru_cache(maxsize=256)(plan)
 QUESTION = {
     "cells": "Cells per axis", "features": "Features", "mass": "Share of users in the cell, at most",
@@ -52,7 +52,7 @@ def plan_page(result: Document, source: Source) -> Page:
     )
     said = [
         text.SERVER,
-        "k reports of one user keep k times the ε.",
+        "each further report of a user costs ε again.",
         taken_for_honest(found.fakes),
         text.CELL,
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
@@ -141,7 +141,7 @@ def learnt_page(result: Document, source: Source) -> Page:
     said = [
         result["honest"],
         text.CELL,
-        f"{text.SERVER[:-1]}; k reports of one user keep k times the ε.",
+        f"{text.SERVER[:-1]}; each further report of a user costs ε again.",
         "That a person reports is seen; what they report says no more of the record than the ε allows.",
     ]
     sections = [
@@ -214,7 +214,7 @@ def _map(result: Document) -> Block:
     kinds, certified = kinds_of(result), result["certified"] is not None
     looks = kinds if certified else [FILLED] * len(labels)
     what = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
-    told = "A cell is filled with the label that is predicted in its middle where the same label is certified of it."
+    told = "Filled in full: the label is predicted in a cell's middle, and certified of the cell."
     if not certified:
         told = "Labels as they are predicted; this mechanism's reports carry no certificate."
     elif result["differing"]:

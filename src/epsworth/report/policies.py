@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,11 @@ from epsworth.utility.tailored import Tailored
 
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
-CELLS = 40  # of a picture of what is sent
+CELLS, SINGLE, COUNTED = (
+    40,
+    120,
+    1000,
+)  # of a picture of what is sent; up to so many values each has its own, or as many
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
 MOST_EPSILONS = 60  # at which a tailored policy is told
@@ -88,7 +93,7 @@ def _rules(policy: Policy) -> Block:
     for rule in policy.rules[:MOST_RULES]:
         one, instead = rule.feature, list[str]()
         points = f", {one.points:,} values" if one.points else ""
-        instead += [] if rule.missing is None else [markup("missing: {}", name(rule.missing, 30))]
+        instead += [] if rule.missing is None else [markup("missing: {}", name(_spelt(rule.missing), 30))]
         if rule.outside is not None:
             ends = rule.outside == "clamp"
             instead.append("beyond the range: its end" if ends else markup("undeclared: {}", name(rule.outside, 30)))
@@ -98,10 +103,22 @@ def _rules(policy: Policy) -> Block:
             name(mechanism_name(rule.mechanism)), rule.promise,
             f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
         ])  # fmt: skip
-    heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent", "else")
+    heads = (
+        "feature",
+        "range or categories",
+        "mechanism",
+        "promise",
+        "values that can be sent",
+        "what else is read as",
+    )
     rest, listed = len(policy.rules) - MOST_RULES, blocks.table("Table of the features", heads, rows)
     more = f"{rest} more features stand in the policy." if rest > 0 else None
     return blocks.section("rules", "Feature by feature", listed, more, kind=" across")
+
+
+def _spelt(value: object) -> object:
+    """Return a number as it is written, 40 for 40.0."""
+    return f"{value:.9g}" if isinstance(value, float) else value
 
 
 def _sent(policy: Policy) -> Block | None:
@@ -122,8 +139,10 @@ def _sent(policy: Policy) -> Block | None:
 
 def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
     feature, shown, points = rule.feature, cleaned(rule.feature.name, 40), rule.points or rule.kernel.points
-    few = points <= CELLS  # then there is a cell for each value
-    share = (np.arange(points + 1) - 0.5) / (points - 1) if few else np.linspace(0, 1, CELLS + 1)
+    share = np.linspace(0, 1, CELLS + 1)
+    if points <= COUNTED:
+        cuts = np.arange(0, points, 1 if points <= SINGLE else math.ceil(points / CELLS))
+        share = (np.append(cuts, points) - 0.5) / (points - 1)
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
     own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
@@ -147,18 +166,18 @@ def _of_categories(rule: Rule) -> Block:
 def _policy_limits(policy: Policy) -> Block:
     passing = policy.passing.columns
     some = f"{', '.join(passing[:12])}{' and more' if len(passing) > 12 else ''}"
+    what = "ranges" if policy.tailoring is None else "ranges and copy"
     said = [
         f"{f'Sent as they are: {some}' if passing else 'No other column is sent'}; a column that the policy does not "
         "name is refused; that a person takes part is seen, too.",
         f"{text.ONE_RELEASE} Clients can keep a ledger.",
-        "The promise holds where clients run this very policy: compare its fingerprint.",
+        "The promise holds where clients run this very policy: compare its fingerprint, and ask where its "
+        f"{what} came from.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
         *([text.MORE] if policy.guarantee.delta else []),
         *([] if policy.tailoring is None else [f"{text.COPY}."]),
     ]
     raw = "This page is computed from the policy alone, which every client holds."
-    what = "ranges" if policy.tailoring is None else "ranges and the copy of the classifier"
-    said.append(f"A policy cannot tell whether its {what} came from private data: ask who made it.")
     return blocks.limits(raw, said)
 
 
