@@ -28,7 +28,7 @@ from epsworth.values import is_missing, numbers
 NO_NUMBERS = (np.datetime64, np.timedelta64, complex, np.complexfloating)  # what NumPy would quietly make a float of
 
 
-DRAFT = "# DRAFT, TAKEN FROM THE TABLE"  # how a file of ranges begins that is not meant to stay
+DRAFT_MARK = "# DRAFT, TAKEN FROM THE TABLE"  # how a file of ranges begins that is not meant to stay
 
 
 class LeakWarning(UserWarning):
@@ -317,7 +317,7 @@ class Domain:
         """Read a ``.toml`` or ``.json`` file."""
         with reading(path, "domain file") as content:
             text = content.decode()
-            if DRAFT in text:
+            if DRAFT_MARK in text:
                 told = f"{path} says that its ranges were taken from a table, whose extreme values they show"
                 hint = "replace them by public ones, then delete that comment"
                 warnings.warn(f"{told}; {hint}", LeakWarning, stacklevel=2)

@@ -143,6 +143,17 @@ def spelling(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def written(value: Any) -> Any:
+    """Return a number as people write it, 35 for 35.0; any other value as it is.
+
+    Examples
+    --------
+    >>> written(35.0), written(0.1), written("nurse")
+    ('35', '0.1', 'nurse')
+    """
+    return f"{value:.15g}" if isinstance(value, float) else value
+
+
 def label_array(values: Any, name: str = "labels") -> NDArray[Any]:
     r"""Return labels as an array of their own kind, whatever holds them; refuse two that it makes one, by no value.
 

@@ -227,3 +227,4 @@ def test_a_plan_without_a_margin_blames_alpha_and_users():
     assert found.epsilon == 0.01
     assert str(found).startswith("No margin is enough: with 100 users at epsilon 0.01 per record no cell")
     assert plan(epsilon=1, users=np.int64(10**6), fakes=0).feasible
+    assert " in 57 % of all cases " in str(plan(epsilon=1, users=10**6, power=0.57, fakes=0))

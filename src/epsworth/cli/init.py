@@ -39,9 +39,9 @@ def init(
     Each is asked for, unless --draft takes them from the table.
     """
     from epsworth.files import check_writable, write_text
-    from epsworth.space import DRAFT as MARKER
-    from epsworth.space import Domain
+    from epsworth.space import DRAFT_MARK, Domain
     from epsworth.tables import column, read_table
+    from epsworth.values import written
 
     check_writable(output)
     if output.suffix != ".toml":
@@ -63,13 +63,13 @@ def init(
         _with_gaps(inputs.with_whole_numbers(_declared(name, one, draft=draft), one), one, draft=draft)
         for name, one in zip(names, columns, strict=True)
     ]
-    head = DRAFT + (LEAK.format(draft=MARKER, names=", ".join(map(str, names))) if draft else "")
+    head = DRAFT + (LEAK.format(draft=DRAFT_MARK, names=", ".join(map(str, names))) if draft else "")
     write_text(output, head + "\n" + Domain(tuple(features)).to_toml())
     out = show.console()
     out.print(f"Wrote {output}: {', '.join(map(str, names))}.", markup=False)
     for one in features:
         if one.missing is not None:
-            out.print(f"Gaps in {one.name} are read as {_spelt(one.missing)}.", markup=False)
+            out.print(f"Gaps in {one.name} are read as {written(one.missing)}.", markup=False)
     if draft:
         print(
             f"epsworth: warning: {output} holds extreme values of the table, which no mechanism protects; replace them "
@@ -94,6 +94,7 @@ def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
     from dataclasses import replace
 
     from epsworth.utility.gaps import proposed
+    from epsworth.values import written
 
     if not feature.gaps(column.to_numpy()).any():
         return feature
@@ -101,16 +102,11 @@ def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
     while not (draft or isinstance(value, bool)):
         try:
             kind = str if isinstance(value, str) else float
-            told = typer.prompt(f"{feature.name}: what a gap is read as", default=_spelt(value), type=kind)
+            told = typer.prompt(f"{feature.name}: what a gap is read as", default=written(value), type=kind)
             return replace(feature, missing=told)
         except ValueError as error:
             typer.echo(f"{error}; again:")
     return replace(feature, missing=value)
-
-
-def _spelt(value: Any) -> Any:
-    """Return a number as it is written, 35 for 35.0."""
-    return f"{value:.15g}" if isinstance(value, float) else value
 
 
 def _asked_names(columns: list[str]) -> list[str]:

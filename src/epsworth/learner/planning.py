@@ -35,7 +35,7 @@ from epsworth.learner.model import Classifier, Smoothing
 from epsworth.mechanisms.rational import stated
 from epsworth.numerals import whole
 from epsworth.results import Result, how_sure
-from epsworth.rounding import show_down, show_up
+from epsworth.rounding import percent_down, show_down, show_up
 
 LEAST_EPSILON, MOST_EPSILON = 1.000001e-6, 60.0  # as the configurations take it; beyond, nothing is gained
 # Where searches stop; no promise rests on it: nothing is returned but what was seen to reach
@@ -80,7 +80,7 @@ class Plan(Result):
 
     def __str__(self) -> str:
         sure = f"({how_sure(float(self.confidence)).removeprefix('with ')})"
-        chance = f"in {show_down(100 * self.power)} % of all cases ({self.mechanism}), {assumption(self.fakes)}"
+        chance = f"in {percent_down(self.power, 4)} % of all cases ({self.mechanism}), {assumption(self.fakes)}"
         if self.margin > 1:
             return (
                 f"No margin is enough: with {self.users:,} users at epsilon {show_down(self.epsilon)} per record no "

@@ -71,8 +71,9 @@ def curves_page(shown: Shown, source: Source, around: Panels | None = None) -> P
 
 def _policy(shown: Shown, around: Panels | None) -> Policy | None:
     """Return what clients must run to get the recommendation; None where no ranges are declared, or nothing fits."""
-    known = around is not None and around.domain is not None and around.declared
-    if around is None or not known or not shown.asked or shown.found.choice is None:
+    if around is None or around.domain is None or not around.declared:
+        return None
+    if not shown.asked or shown.found.choice is None:
         return None
     try:
         return shown.found.policy(around.domain)

@@ -19,14 +19,12 @@ from epsworth.report.text import at, cleaned, markup, mechanism_name, name, name
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
 from epsworth.utility.tailored import Tailored
+from epsworth.values import written
 
 MOST_RULES = 60  # that are listed
 MOST_DRAWN = 8  # features whose releases are drawn
-CELLS, SINGLE, COUNTED = (
-    40,
-    120,
-    1000,
-)  # of a picture of what is sent; up to so many values each has its own, or as many
+CELLS = 40  # of a picture of what is sent
+SINGLE, COUNTED = 120, 1000  # values: so many have a cell each; of so many, cells hold equally many
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
 MOST_EPSILONS = 60  # at which a tailored policy is told
@@ -93,7 +91,7 @@ def _rules(policy: Policy) -> Block:
     for rule in policy.rules[:MOST_RULES]:
         one, instead = rule.feature, list[str]()
         points = f", {one.points:,} values" if one.points else ""
-        instead += [] if rule.missing is None else [markup("missing: {}", name(_spelt(rule.missing), 30))]
+        instead += [] if rule.missing is None else [markup("missing: {}", name(written(rule.missing), 30))]
         if rule.outside is not None:
             ends = rule.outside == "clamp"
             instead.append("beyond the range: its end" if ends else markup("undeclared: {}", name(rule.outside, 30)))
@@ -103,22 +101,11 @@ def _rules(policy: Policy) -> Block:
             name(mechanism_name(rule.mechanism)), rule.promise,
             f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
         ])  # fmt: skip
-    heads = (
-        "feature",
-        "range or categories",
-        "mechanism",
-        "promise",
-        "values that can be sent",
-        "what else is read as",
-    )
-    rest, listed = len(policy.rules) - MOST_RULES, blocks.table("Table of the features", heads, rows)
+    heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent")
+    rest = len(policy.rules) - MOST_RULES
+    listed = blocks.table("Table of the features", (*heads, "what else is read as"), rows)
     more = f"{rest} more features stand in the policy." if rest > 0 else None
     return blocks.section("rules", "Feature by feature", listed, more, kind=" across")
-
-
-def _spelt(value: object) -> object:
-    """Return a number as it is written, 40 for 40.0."""
-    return f"{value:.9g}" if isinstance(value, float) else value
 
 
 def _sent(policy: Policy) -> Block | None:

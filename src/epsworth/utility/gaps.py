@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import looks_like_header, shown_name
 from epsworth.space import Feature
-from epsworth.values import spelling
+from epsworth.values import spelling, written
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that TOML takes without quotes
 CSV = (".csv", ".csv.gz")
@@ -113,4 +113,4 @@ def proposed(feature: Feature) -> Any:
 
 def _written(value: Any) -> str:
     """Return a value as TOML and JSON write it."""
-    return f'"{value}"' if isinstance(value, str) else f"{value:.15g}" if isinstance(value, float) else spelling(value)
+    return f'"{value}"' if isinstance(value, str) else spelling(written(value))
