@@ -125,7 +125,7 @@ def test_results_that_would_never_end_are_refused(tmp_path):
             reading(path, "result file", most=RESULT_BYTES),
         ):
             pass
-    for read in (ew.Curves.load, ew.report.report_file):
+    for read in (ew.Curves.load, ew.report.report):
         with pytest.raises(ValueError, match=r"big\.json: has more than 64 MB"):
             read(tmp_path / "big.json")
         with pytest.raises(ValueError, match="device or a pipe"):

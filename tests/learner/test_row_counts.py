@@ -25,7 +25,7 @@ from epsworth.learner import (
 from epsworth.learner.fakes import FALSE_ALARM, _tails, odd_row
 from epsworth.learner.figures import told_of
 from epsworth.learner.mechanism import Tally
-from epsworth.report import report_document
+from epsworth.report import report
 
 ROWED = [("hadamard", 16, 2), ("parity", 7, 2), ("cosine", 8, 2)]
 
@@ -91,7 +91,7 @@ def test_nothing_is_certified_of_reports_that_name_a_row_too_often(name, m, d, r
         told = told_of(model, fakes=fakes)
         assert (told["certified"], told["reason"]) == (0, found.reason)
         assert {one["certified"] for one in told["by_confidence"]} == {0}
-        assert report_document(json.loads(json.dumps(told))).html.count("Nothing is certified: row") >= 1
+        assert report(json.loads(json.dumps(told))).html.count("Nothing is certified: row") >= 1
     declared = model.certificate(middles, fakes=2000)
     assert declared.reason is None
     assert (declared.p_value < 1).any()

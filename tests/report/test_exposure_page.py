@@ -10,13 +10,13 @@ from test_noise_page import number, rows_of, walk
 
 from epsworth.exposure import stand_in, window
 from epsworth.exposure.trade import trade
-from epsworth.report import report_document
+from epsworth.report import report
 from epsworth.rounding import show_up
 
 
 def test_every_number_is_the_windows_on_the_safe_side():
     made = document("profile")
-    page = report_document(made)
+    page = report(made)
     right = [(1 + one["advantage_worst"]) / 2 for one in made["trade"]]
     from decimal import Decimal
 
@@ -55,23 +55,23 @@ def test_the_trade_is_the_windows():
 
 
 def test_the_page_says_on_its_face_that_it_is_not_private():
-    page = report_document(document("profile"))
+    page = report(document("profile"))
     assert "computed from raw data and is not private itself" in Read(page.html).text
 
 
 def test_files_of_before_and_windows_without_advice_have_a_page():
     made = document("profile")
     del made["trade"]
-    assert "stop" not in Read(report_document(made).html).numbers["sliders"]
+    assert "stop" not in Read(report(made).html).numbers["sliders"]
     made = document("profile")
     for kept, good in (
         (None, False),
         (made["window"][1] * 1.1, False),
         (made["window"][0], True),
     ):  # from which epsilon
-        page = report_document(made | {"eps_util": kept})
+        page = report(made | {"eps_util": kept})
         assert ('class="decision no"' not in page.html) is good
-    page = report_document(made | {"window": None, "majority": 0.78})  # as good as the model
+    page = report(made | {"window": None, "majority": 0.78})  # as good as the model
     assert Read(page.html).ids["fact-window"] == "none"
     assert 'class="decision no"' in page.html
 
@@ -94,7 +94,7 @@ def test_the_command_writes_the_page_of_its_json(cli, tmp_path, monkeypatch):
 
 def test_there_is_one_median_and_one_share_of_95_in_100():
     made = document("profile")
-    page = report_document(made)
+    page = report(made)
     (own,) = [one for one in made["trade"] if one["epsilon"] == made["epsilon"]]
     exposed = {row[0]: row[2] for row in rows_of(page, "own ε by share of the rows")}
     names = {

@@ -14,7 +14,7 @@ from made_pages import Read
 
 from epsworth.learner import Classifier, LatticeConfig, simulate
 from epsworth.learner.figures import told_of
-from epsworth.report import report_document
+from epsworth.report import report
 from epsworth.report.text import noise_name
 from strategies import sparing
 
@@ -35,9 +35,7 @@ def test_an_advice_changes_with_its_rows():
     made["rows"][3] |= {"sound": True, "epsilon": 0.01, "exact_epsilon": 0.01}
     made["floor"] = 0.005
     assert (
-        Read(report_document(made).html)
-        .ids["sentence"]
-        .startswith(f"Take {noise_name(made['rows'][3]['name'])}: epsilon 0.01 ")
+        Read(report(made).html).ids["sentence"].startswith(f"Take {noise_name(made['rows'][3]['name'])}: epsilon 0.01 ")
     )
 
 
@@ -52,20 +50,20 @@ def test_an_odd_entry_costs_a_page_or_a_sentence(every, name):
     made = document(name)
     for entry, odd in list(itertools.product(made, ODD))[::every]:
         with contextlib.suppress(ValueError):
-            report_document(made | {entry: odd})
+            report(made | {entry: odd})
 
 
 @pytest.mark.parametrize("name", ["learnt", "plan"])
 @pytest.mark.parametrize("odd", ["maybe", -1, 1.5, [], True])
 def test_odd_fakes_are_refused_by_name(name, odd):
     with pytest.raises(ValueError, match=r"^(result: )?fakes must be a whole number of at least 0, got"):
-        report_document(document(name) | {"fakes": odd})
+        report(document(name) | {"fakes": odd})
 
 
 def test_documents_that_are_no_result_are_refused():
     for given in ({}, {"a": 1}, {"rows": [], "floor": float("nan"), "left_out": {}, "advice": ""}):
         with pytest.raises(ValueError, match=r"holds no result that has a page|holds what JSON cannot"):
-            report_document(given)
+            report(given)
 
 
 @pytest.mark.parametrize("nats", [1e-5, 1e-4, 0.001])
@@ -77,7 +75,7 @@ def test_small_budgets_keep_their_pages(nats):
     rows, ledger = np.random.default_rng(3).uniform(size=(40, 2)), Ledger(MI(1))
     made = PACPrivatizer(lambda X: X.mean(axis=0), MI(nats), worlds=64, worlds_seed=5).fit(rows)
     for release in (made.release(), made.release(), made.release(ledger), made.release(ledger)):
-        assert "nats" in report_document(json.loads(json.dumps(release.to_dict()))).html
+        assert "nats" in report(json.loads(json.dumps(release.to_dict()))).html
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ def test_every_ranking_has_its_page(asked):
     question = {"within": "2", "confidence": 0.9, "sensitivity": 1.0, "region": "absolute", "releases": 1}
     question |= {"delta": asked["delta"], "region": asked.get("region", "absolute")}
     for one in (made, made | {"question": question}):
-        assert Read(report_document(one).html).ids["sentence"] == advised(made)
+        assert Read(report(one).html).ids["sentence"] == advised(made)
 
 
 def test_a_promise_of_those_who_report_is_one():
@@ -103,4 +101,4 @@ def test_a_promise_of_those_who_report_is_one():
     asked = LatticeConfig(box=(0, 1), m=4, d=2, epsilon=2, outside="refuse")
     model = Classifier.from_aggregate(simulate(asked, X, (X[:, 0] > 0.5).astype(int), 0))
     made = json.loads(json.dumps(told_of(model, 0.95, fakes=0)))
-    assert "of those who report" in report_document(made).html
+    assert "of those who report" in report(made).html

@@ -21,7 +21,7 @@ def pages(heading):
     yield ew.report.report(curves(), heading=heading)
     yield ew.report.report(POLICY, heading=heading)
     for name in MAKERS:
-        yield ew.report.report_document(document(name), heading=heading)
+        yield ew.report.report(document(name), heading=heading)
 
 
 def test_a_heading_stands_on_every_page():
@@ -55,19 +55,19 @@ def test_a_heading_that_does_not_fit_is_refused(given, error, told):
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize("door", [ew.report.report, ew.report.report_document, ew.report.report_file])
-def test_a_heading_is_a_heading(door, tmp_path):
+@pytest.mark.parametrize("kind", ["policy", "document", "file"])
+def test_a_heading_is_a_heading(kind, tmp_path):
     POLICY.save(tmp_path / "p.toml")
-    given = {"report": POLICY, "report_document": document("noise"), "report_file": tmp_path / "p.toml"}[door.__name__]
+    given = {"policy": POLICY, "document": document("noise"), "file": tmp_path / "p.toml"}[kind]
     with pytest.raises(TypeError, match=r"^heading must be a Heading of title, purpose and author, got 'x'$"):
-        door(given, heading="x")
+        ew.report.report(given, heading="x")
 
 
 def test_the_command_takes_a_heading(cli, tmp_path):
     POLICY.save(tmp_path / "p.toml")
     asked = ("report", str(tmp_path / "p.toml"), "-o", str(tmp_path / "p.html"))
     cli(*asked, "--title", SAID.title, "--purpose", SAID.purpose, "--author", SAID.author)
-    assert (tmp_path / "p.html").read_text() == ew.report.report_file(tmp_path / "p.toml", heading=SAID).html
+    assert (tmp_path / "p.html").read_text() == ew.report.report(tmp_path / "p.toml", heading=SAID).html
 
 
 def test_a_page_explains_the_words_that_it_uses_and_no_others():

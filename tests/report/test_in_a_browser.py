@@ -53,8 +53,8 @@ MADE = {
     ),
 }
 
-PLAIN = {name: (lambda name=name: ew.report.report_document(document(name))) for name in MAKERS} | {
-    f"hostile {name}": (lambda name=name: ew.report.report_document(hostile(document(name)), command=HOSTILE))
+PLAIN = {name: (lambda name=name: ew.report.report(document(name))) for name in MAKERS} | {
+    f"hostile {name}": (lambda name=name: ew.report.report(hostile(document(name)), command=HOSTILE))
     for name in ("noise", "privatize", "profile", "learnt")
 }
 DOMAIN = ew.Domain.of({"age": (0, 120), "bmi": {"lower": 10, "upper": 60, "points": 21}, "sex": ["f", "m"]})

@@ -14,7 +14,7 @@ from test_noise_page import number, rows_of, said, walk
 
 from epsworth.learner import plan
 from epsworth.learner.figures import MOST_CELLS, told_of
-from epsworth.report import report_document
+from epsworth.report import report
 from epsworth.report.charts import FILLED, OTHER, UNSURE, learnt_map
 
 LEARNT = ("learnt", "learnt one", "learnt three", "learnt series", "learnt lattice")
@@ -23,7 +23,7 @@ LEARNT = ("learnt", "learnt one", "learnt three", "learnt series", "learnt latti
 @pytest.mark.slow
 def test_every_number_of_a_plan_is_planned():
     made = document("plan")
-    page = report_document(made)
+    page = report(made)
     rows = rows_of(page, "users by epsilon")
     epsilons = [Decimal(row[0]) for row in rows]
     users = [Decimal(cell.replace(",", "")) for row in rows for cell in row[1:]]
@@ -39,7 +39,7 @@ def test_every_number_of_a_plan_is_planned():
 @pytest.mark.parametrize("asked", [{"users": 100, "margin": 0.001}, {"users": 10, "epsilon": 0.01}])
 def test_a_plan_that_nothing_keeps_has_a_page(asked):
     found = plan(**asked, fakes=0)
-    page = report_document(found.to_dict())
+    page = report(found.to_dict())
     assert Read(page.html).ids["sentence"] == str(found).replace(" (hadamard)", ", Hadamard bit (hadamard)")
     assert 'class="decision no"' in page.html
 
@@ -48,7 +48,7 @@ def test_a_plan_that_nothing_keeps_has_a_page(asked):
 @pytest.mark.cases(1)
 def test_every_number_of_what_was_learnt_is_the_results(name):
     made = document(name)
-    page = report_document(made)
+    page = report(made)
     box, side = made["box"], made["side"]
     steps = np.arange(side) / (side - 1) if made["overlapping"] else (np.arange(side) + 0.5) / max(side, 1)
     middles = [low + step * (high - low) for low, high in box for step in steps.tolist()]
@@ -82,7 +82,7 @@ def test_the_map_is_the_models(name, asked):
     for one in made["by_confidence"]:
         assert one["certified"] <= model.certificate(points, confidence=one["confidence"], fakes=0).certified.sum()
     drawn = {f"{x:.4g}, {y:.4g}" if len(ends) > 1 else f"{x:.4g}" for x, y in points[:, [0, -1]].tolist()}
-    words = {row[0]: row[1:] for row in rows_of(report_document(made), "every cell")}
+    words = {row[0]: row[1:] for row in rows_of(report(made), "every cell")}
     assert set(words) == drawn
     for own, (label, certificate) in zip(sure.certified, words.values(), strict=True):
         assert (certificate != "left open") == own
@@ -107,7 +107,7 @@ def test_what_is_not_certified_is_never_drawn_as_if_it_were():
         one["certified"] = 0
     for one in made["clearest"]:
         one |= {"certified": False, "adjusted": 1.0}
-    page = report_document(made)
+    page = report(made)
     assert {row[2] for row in rows_of(page, "every cell")} == {"left open"}
     drawn = page.html.split('aria-label="The label of every cell')[1].split("</svg>")[0]
     assert all("pale" in kind for kind in re.findall(r'class="cell ([^"]*)"', drawn))
@@ -118,11 +118,11 @@ def test_many_cells_are_counted_and_few_are_listed():
     told = told_of(model, fakes=0)
     assert told["map"] is None
     assert told["cells"] == 4900 <= MOST_CELLS
-    page = report_document(json.loads(json.dumps(told)))
+    page = report(json.loads(json.dumps(told)))
     assert "The learnt map" not in page.html
     assert "The clearest cells" in page.html
     largest = told_of(learnt(d=2, m=64, users=400_000), fakes=0)
-    assert len(report_document(json.loads(json.dumps(largest))).html.encode()) <= 250_000
+    assert len(report(json.loads(json.dumps(largest))).html.encode()) <= 250_000
 
 
 @pytest.mark.slow

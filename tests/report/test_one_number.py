@@ -41,7 +41,7 @@ def twice(text):
 
 POLICY = ew.Policy.of("pm", "1.5", ew.Domain.of({"age": (0, 120), "sex": ["f", "m"]}), per="feature")
 PAGES = {
-    **{name: (lambda name=name: ew.report.report_document(document(name))) for name in MAKERS},
+    **{name: (lambda name=name: ew.report.report(document(name))) for name in MAKERS},
     "policy": lambda: ew.report.report(POLICY),
     "curves": lambda: ew.report.report(curves(4, 9, 40, accuracy=True, weak=True), at_least=0.85, max_epsilon=40),
     "around": lambda: ew.report.report(curves(4, 9, 40), at_least=0.85, panels=around(curves(4, 9, 40))),
@@ -76,8 +76,8 @@ def test_numbers_are_looked_for_wherever_they_are_said():
 
 
 def test_a_decision_is_good_only_where_the_epsilon_protects_enough():
-    assert "protects less than" not in ew.report.report_document(document("plan")).html
+    assert "protects less than" not in ew.report.report(document("plan")).html
     for made in (document("plan"), document("learnt"), document("learnt table")):
-        html = ew.report.report_document(made | {"epsilon": 4.5}).html
+        html = ew.report.report(made | {"epsilon": 4.5}).html
         assert 'class="decision no"' in html
         assert "That protects less than ε\u00a0=\u00a04 per record" in html

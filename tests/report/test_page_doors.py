@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_documents import document
 from made_pages import curves
 
 import epsworth as ew
@@ -11,13 +12,17 @@ import epsworth as ew
 MADE = curves()
 
 
-@pytest.mark.parametrize("given", [None, 5, "x", [], {}, np.zeros(3), lambda rows: rows, b"x"])
+@pytest.mark.parametrize("given", [None, 5, [], np.zeros(3), lambda rows: rows, b"x"])
 def test_a_page_is_made_of_results_only(given):
-    with pytest.raises(TypeError, match=r"^result must be Curves, a Policy, or what tailor returns, got a \w+$"):
+    with pytest.raises(TypeError, match=r"^result must be Curves, a StudyResult, .*, or a file of these, got a \w+$"):
         ew.report.report(given)
-    if not isinstance(given, dict):
-        with pytest.raises(TypeError, match=r"^document must be a mapping, as --json writes it, got a \w+$"):
-            ew.report.report_document(given)
+
+
+@pytest.mark.parametrize("asked", [{"at_least": 0.5}, {"on": "worst"}, {"max_epsilon": 4}])
+def test_nothing_is_asked_of_a_policy_or_a_plan(asked):
+    for given in (ew.Policy.of("pm", 1, {"age": (0, 100)}), document("plan")):
+        with pytest.raises(ValueError, match=r"^nothing is asked of this result: leave out at_least, on, "):
+            ew.report.report(given, **asked)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def test_a_page_is_made_of_results_only(given):
         ({"at_least": True}, ValueError, "at_least must lie in (0, 1], got True"),
         ({"at_least": float("nan")}, ValueError, "at_least must lie in (0, 1], got nan"),
         ({"delta": "a"}, ValueError, "delta must lie in [0, 1), got 'a'"),
-        ({"panels": 3}, TypeError, "panels must be what panels_of returns, got a int"),
+        ({"panels": 3}, TypeError, "panels must be what panels_of returns, got 3"),
         ({"command": 3}, TypeError, "command must be a text, got 3"),
         ({"origins": 3}, TypeError, "origins must be a mapping of texts, got 3"),
     ],
@@ -65,7 +70,7 @@ def test_recommend_names_what_it_takes():
 def test_a_file_is_named_by_a_text_or_a_path(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = ew.Study(model="m.skops", table="t.csv", sensitive=["a"], epsilons=[1, 2])
-    doors = [ew.report.report(MADE).save, ew.report.report_file, ew.Study.load, ew.StudyResult.load, study.save]
+    doors = [ew.report.report(MADE).save, ew.Study.load, ew.StudyResult.load, study.save]
     doors += [MADE.save, ew.Curves.load, ew.Policy.load, ew.Domain.load]
     for door in doors:
         with pytest.raises(TypeError, match=r"^path must name a file, as a text or a Path, got "):
@@ -83,8 +88,8 @@ def test_a_page_is_saved_as_a_page(name, tmp_path):
 
 
 def test_a_document_that_json_cannot_hold_is_refused():
-    with pytest.raises(ValueError, match="document holds what JSON cannot"):
-        ew.report.report_document({"release": {1, 2}, "report": 1})
+    with pytest.raises(ValueError, match="result holds what JSON cannot"):
+        ew.report.report({"release": {1, 2}, "report": 1})
 
 
 @pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_record", "stability", "labels"])

@@ -131,17 +131,17 @@ def test_what_a_tailored_policy_keeps_is_rounded_to_the_safe_side(made):
     assert ew.Policy.from_toml(read.numbers["policy"]).fingerprint == found.policy.fingerprint
     assert all(note in read.text for note in found.notes)
     document = document_of(found)
-    assert Read(ew.report.report_document(document).html).numbers["policy"] == document["policy"]
+    assert Read(ew.report.report(document).html).numbers["policy"] == document["policy"]
     for damage in ({"policy": "x"}, {"policy": 3}):
         with pytest.raises(ValueError, match=r"^policy|damaged or incomplete"):
-            ew.report.report_document(document | damage)
+            ew.report.report(document | damage)
 
 
 def test_results_without_the_policy_have_the_page_without_it(made, tmp_path):
     found, curves = made
     document = json.loads(json.dumps({"tailored": found.to_dict(), "curves": curves.to_dict()}))
     (tmp_path / "t.json").write_text(json.dumps(document))
-    html = ew.report.report_file(tmp_path / "t.json").html
+    html = ew.report.report(tmp_path / "t.json").html
     assert "policy" not in Read(html).numbers
     table = rows(html, "curves")[1:]
     for row, e in zip(table, range(4), strict=True):
@@ -151,10 +151,10 @@ def test_results_without_the_policy_have_the_page_without_it(made, tmp_path):
     for damage in ({"kept": "x"}, {"notes": 3}, {"records": "many"}):
         (tmp_path / "t.json").write_text(json.dumps({"tailored": document["tailored"] | damage}))
         with pytest.raises(ValueError, match="damaged or incomplete"):
-            ew.report.report_file(tmp_path / "t.json")
+            ew.report.report(tmp_path / "t.json")
     hostile = document["tailored"] | {"sensitive": [HOSTILE.replace("\ud800", "")], "notes": ["<b>"], "copied": "<i>"}
     (tmp_path / "t.json").write_text(json.dumps({"tailored": hostile}))
-    html = ew.report.report_file(tmp_path / "t.json").html
+    html = ew.report.report(tmp_path / "t.json").html
     assert "<b>" not in html
     assert "<i>" not in html
 

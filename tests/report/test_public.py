@@ -53,7 +53,7 @@ def test_a_tailored_policys_records_are_public_where_they_are_declared(declared)
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "privatize"])
 def test_other_pages_claim_nothing_to_be_public(name):
-    assert claims(ew.report.report_document(document(name))) == []
+    assert claims(ew.report.report(document(name))) == []
 
 
 def test_a_policy_page_claims_nothing_to_be_public():

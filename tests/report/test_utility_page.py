@@ -180,28 +180,28 @@ def test_epsilons_that_do_not_fit_are_left_out_and_said_so():
 def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
     made = curves(3, 8, 30, weak=True)
     made.save(tmp_path / "curves.json")
-    saved = ew.report.report_file(tmp_path / "curves.json", at_least=0.85)
+    saved = ew.report.report(tmp_path / "curves.json", at_least=0.85)
     assert saved.html == ew.report.report(made, at_least=0.85).html
     found = ew.recommend(made, at_least=0.85, on="worst", delta=0, max_epsilon=40)
     document = {"recommendation": found.to_dict(), "curves": made.to_dict()}
     (tmp_path / "both.json").write_text(json.dumps(document))
-    read = Read(ew.report.report_file(tmp_path / "both.json").html)
+    read = Read(ew.report.report(tmp_path / "both.json").html)
     assert read.ids["sentence"].startswith(f"Use {found.choice.mechanism} at ε\u00a0=\u00a0")
     assert "even for the worst of these 30 records" in read.ids["sentence"]
     del document["recommendation"]["at_most_sure"]
     (tmp_path / "both.json").write_text(json.dumps(document))
     with pytest.raises(ValueError, match="'at_most_sure' is missing"):
-        ew.report.report_file(tmp_path / "both.json")
+        ew.report.report(tmp_path / "both.json")
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{}", "holds no result that has a page; write one with epsworth utility --json"),
+        ("{}", "holds no result that has a page: give what --json of a command wrote, such as epsworth utility --json"),
         ("[1, 2]", "holds no result that has a page"),
         ("no json", "result file .*: holds no JSON"),
         ('{"format": "epsworth-curves-1"}', "damaged or incomplete"),
-        ('{"recommendation": {}, "curves": {}}', "this is not an epsworth-curves-1 document"),
+        ('{"recommendation": {}, "curves": {}}', "holds no result that has a page"),
         ("[" * 100_000, "nested more than"),
     ],
 )

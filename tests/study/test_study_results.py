@@ -16,7 +16,7 @@ from worlds import changed, made
 
 import epsworth as ew
 from epsworth.classifiers import service
-from epsworth.report import report_file
+from epsworth.report import report
 from epsworth.report.text import escaped
 
 
@@ -164,10 +164,10 @@ def test_bytes_that_are_no_result_are_refused(tmp_path, content):
 def test_pages_are_made_of_the_result_alone(world, tmp_path):
     found = world[1]
     found.save(tmp_path / "r.json")
-    page = report_file(tmp_path / "r.json")
+    page = report(tmp_path / "r.json")
     assert page.html == ew.report.report(found).html
-    assert report_file(tmp_path / "r.json", at_least=0.7, on="average").html == page.html
-    assert report_file(tmp_path / "r.json", at_least=0.6).html != page.html
+    assert report(tmp_path / "r.json", at_least=0.7, on="average").html == page.html
+    assert report(tmp_path / "r.json", at_least=0.6).html != page.html
     assert all(escaped(told, 1000) in page.html for told in found.origins().values())
     assert f"model.skops, SHA-256 {found.files['model'].sha256}" in page.html
 

@@ -207,14 +207,15 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
         plot_curves(answer.curves, given["plot"], on=[found.on], of=found.of, recommended=found)
     if given["report"] is None:
         return {}
-    from epsworth.cli.report import beside_curves, panels_for, write_page
+    from epsworth.cli.report import panels_for, write_page
+    from epsworth.report.result import beside
 
     around = None
     if answer.loaded is not None:
         around, cut = panels_for(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
     write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
-    return beside_curves(around)
+    return beside(around)
 
 
 def _tell(answer: Answer, given: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ from epsworth.cli.recommend import check_choice, view_asked
 from epsworth.inputs import in_a_line, is_address, versions
 
 if TYPE_CHECKING:
-    from epsworth.space import Domain
     from epsworth.utility.curves import Curves
     from epsworth.utility.panels import Panels
     from epsworth.utility.recommendation import Recommendation
@@ -45,12 +44,13 @@ def report(
 
     One file, which asks for nothing and can be sent to anyone who may see the table.
     """
-    from epsworth.report import Heading, report_file
+    from epsworth.report import Heading
+    from epsworth.report import report as page_of
 
     options.check_page(output)
     check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
     view = None if on is None else view_asked(on)
-    report_file(
+    page_of(
         result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,
         heading=Heading(title, purpose, author),
     ).save(output)  # fmt: skip
@@ -77,11 +77,7 @@ def write_page(
     beside: dict[str, Any] = {"command": command_line(), "panels": around}
     if loaded is not None:  # else the curves were: whatever computed them, it was not this run
         beside["origins"] = {**loaded.origins, "Versions": in_a_line(versions())}
-    if found is not None:
-        report(curves, **found.asked, **beside).save(path)
-    else:
-        on = "average" if len(curves.labels) > 1 else "worst"
-        report(curves, on=on, **beside).save(path)
+    report(curves, **({} if found is None else found.asked), **beside).save(path)
 
 
 def panels_for(
@@ -105,16 +101,9 @@ def panels_for(
         return None, True
 
 
-def beside_curves(around: Panels | None, declared: Domain | None = None) -> dict[str, Any]:
-    """Return what files keep beside curves: declared ranges, and what a page shows of one record."""
-    from epsworth.report.result import beside
-
-    return beside(around) if around is not None else {} if declared is None else {"domain": declared.to_dict()}
-
-
 def write_document_page(path: Path | None, document: dict[str, Any]) -> None:
     """Write what --report asks for: the page of what --json writes, with the command that made it."""
-    from epsworth.report import report_document
+    from epsworth.report import report
 
     if path is not None:
-        report_document(document, command=command_line()).save(path)
+        report(document, command=command_line()).save(path)

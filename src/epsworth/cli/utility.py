@@ -9,7 +9,7 @@ import typer
 
 from epsworth.cli import asking, options, show
 from epsworth.cli.panels import QUESTION
-from epsworth.cli.report import beside_curves, panels_for, write_page
+from epsworth.cli.report import panels_for, write_page
 from epsworth.cli.running import leave_if
 
 
@@ -71,11 +71,13 @@ def utility(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
+    from epsworth.report.result import beside
+
     around, cut = (None, False) if report is None else panels_for(context.params, loaded, curves, question, None)
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain
-    held = beside_curves(around, declared)
+    held = beside(around, declared)
     if show.told(json, lambda: curves.to_dict() | held):
         leave_if(interrupted)
         return

@@ -1,11 +1,11 @@
 """Results as pages: one file each, offline, for people who look before they read.
 
->>> from epsworth import report
->>> "epsworth utility --json" in report.RESULTS
+>>> import epsworth as ew
+>>> "epsilon" in ew.report.report(ew.Policy.of("pm", 1, {"age": (0, 100)})).html
 True
 """
 
 from epsworth.report.page import Heading, Page
-from epsworth.report.result import RESULTS, report, report_document, report_file
+from epsworth.report.result import report
 
-__all__ = ["RESULTS", "Heading", "Page", "report", "report_document", "report_file"]
+__all__ = ["Heading", "Page", "report"]

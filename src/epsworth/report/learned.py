@@ -25,7 +25,19 @@ FACTORS = (0.5, 1.0, 2.0)  # of the margin
 SPAN, STOPS = 4.0, 7  # of epsilon, either way
 MOST_CLEAR, MOST_BARS = 6, 12
 MOST_TABLED = 400  # cells in the table beside the map
-AUDIT = "An audit of users who answered in no round tells how sure it is."
+AUDIT = "No certificate covers them: epsworth learn audit asks users who answered in no round how often they are right."
+ROUNDS = {  # what each asks for
+    "quantiles": "how the values of number columns are spread",
+    "tables": "which values go with which labels",
+    "weights": "how much each column counts beside the others",
+    "validation": "whether these weights do better",
+}
+MADE = {  # in other words than a configuration
+    "estimated": "as common as in the reports", "balanced": "as if all were equally common",
+    "drawn": "drawn by users", "hash": "set by registered ids",
+    "additive": "a curve of each column's values", "linear": "a line of each column's values",
+    "ramp": "a curve of each column's values, mostly a line", "weighted": "a curve of each column's values, weighted",
+}  # fmt: skip
 RAW = "This page is computed from reports that are private themselves: show it to whoever may see the reports."
 planned = lru_cache(maxsize=256)(plan)
 QUESTION = {
@@ -52,7 +64,6 @@ def plan_page(result: Document, source: Source) -> Page:
     )
     said = [
         text.SERVER,
-        "each further report of a user costs ε again.",
         taken_for_honest(found.fakes),
         text.CELL,
         "Users whose records cannot be used report, too, and carry nothing: plan for more.",
@@ -141,7 +152,7 @@ def learnt_page(result: Document, source: Source) -> Page:
     said = [
         result["honest"],
         text.CELL,
-        f"{text.SERVER[:-1]}; each further report of a user costs ε again.",
+        text.SERVER,
         "That a person reports is seen; what they report says no more of the record than the ε allows.",
     ]
     sections = [
@@ -280,28 +291,27 @@ def table_page(result: Document, source: Source) -> Page:
         (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
         (count(len(columns)), "columns", "columns"),
     ]
-    sentence = f"{users} private reports tell labels from {count(len(columns))} columns; no certificate covers them."
+    most = f"; {cleaned(columns[0]['name'], 50)} says most" if len(columns) > 1 else ""
+    sentence = f"Labels were learnt from {users} private reports of {count(len(columns))} columns{most}."
     bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
     rows = [[name(one["name"]), size(one["moves"])] for one in columns]
-    rounds = [[name(one["purpose"]), count(one["users"])] for one in result["rounds"]]
+    rounds = [[ROUNDS.get(one["purpose"], one["purpose"]), count(one["users"])] for one in result["rounds"]]
     sections = [
-        blocks.decision(sentence, facts, True, AUDIT, epsilon=result["epsilon"]),
+        blocks.decision(sentence, facts, False, AUDIT, epsilon=result["epsilon"]),
         blocks.section(
             "columns", "Which columns say most", blocks.ranking("How far a column's values can move the score.", bars),
             blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
             "A score is a logarithm of odds: 0.7 doubles them.",
         ),
-        blocks.section(
-            "values", "What values say", *(_values(one, result["classes"]) for one in columns[:MOST_BARS]),
-            "A score above zero speaks for the label that heads it, and against the first one.",
-        ),
-        blocks.section("rounds", "The rounds", blocks.table("Table of the rounds", ("round", "users"), rounds, "list")),
+        _values(columns[:MOST_BARS], result["classes"]),
+        blocks.section("rounds", "What users were asked", blocks.table("Rounds", ("for", "users"), rounds, "list")),
         blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT),
         blocks.limits(RAW, [result["honest"], text.SERVER]),
     ]  # fmt: skip
     origin = [
-        ("Labels", names(result["classes"], letters=40)), ("Rounds", result["regime"]),
-        ("Commonness of labels", result["prior"]), ("Rows", result["assigned"]),
+        ("Labels", names(result["classes"], letters=40)), ("Scores", MADE.get(result["regime"], result["regime"])),
+        ("Labels are taken to be", MADE.get(result["prior"], result["prior"])),
+        ("Who answers what", MADE.get(result["assigned"], result["assigned"])),
     ]  # fmt: skip
     return page(
         "What was learnt from private reports of a table?", f"{users} users, one bit each.", sections, source,
@@ -309,10 +319,31 @@ def table_page(result: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _values(column: Document, classes: Sequence[str]) -> Block:
-    """Return what each value of a column says, or each part of its range."""
-    edges, (first, *others) = column["edges"], (cleaned(label, 40) for label in classes)
-    parts = column["values"] or [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)]
-    rows = [[name(word, 40), *map(size, scores)] for word, scores in zip(parts, column["scores"], strict=True)]
-    heads = ("value", *(f"for {label}, less {first}" for label in others))
-    return blocks.unfolded(f"what {cleaned(column['name'], 50)} says", heads, rows[:MOST_TABLED])
+def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
+    """Return what each value of a column says, or each part of its range: charts of numbers, tables of categories."""
+    first, *others = (cleaned(label, 40) for label in classes)
+    heads, drawn, folded = ("value", *(f"for {label}, less {first}" for label in others)), list[Any](), list[Block]()
+    every = [score for column in columns for row in column["scores"] for score in row]
+    upright = Axis(
+        "score", min([0.0, *every]), max([0.0, *every])
+    )  # one for all, so that noise looks as small as it is
+    for column in columns:
+        title, edges = cleaned(column["name"], 50), column["edges"]
+        what = f"What values of {title} say, compared with the label {first}."
+        parts = column["values"] or [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)]
+        rows = [[name(word, 40), *map(size, row)] for word, row in zip(parts, column["scores"], strict=True)]
+        if edges is None and len(rows) <= MOST_BARS:
+            drawn.append(blocks.table(f"Table of {title}", heads, rows, caption=what))
+            continue
+        folded.append(blocks.unfolded(f"what {title} says", heads, rows[:MOST_TABLED]))
+        if edges is not None:
+            by_label, across = (
+                zip(others, zip(*column["scores"], strict=True), strict=True),
+                Axis(title, edges[0], edges[-1]),
+            )
+            lines = [Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step") for word, row in by_label]
+            drawn.append(Chart(what, across, upright, lines, rules=[(0.0, "says nothing")], height=250))
+    told = f"A score above zero speaks for a label, and against the label {first}."
+    return blocks.section(
+        "values", "What values say", blocks.figures(*drawn) if drawn else None, *folded, told, kind=" across"
+    )

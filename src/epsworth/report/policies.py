@@ -59,7 +59,6 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
     origin = [
         ("Policy", markup("fingerprint {}", text.code(policy.fingerprint))),
         ("Promise", str(promise)),
-        ("Stated ε per record", policy.total),
     ]
     more = f"The policy ({len(content):,} letters) is too large for a page; its fingerprint stands above."
     return page(

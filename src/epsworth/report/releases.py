@@ -95,7 +95,7 @@ def _noises(floor: float, every: Sequence[Document], cost: str) -> Block:
         exact = math.inf if row["sound"] or row["exact_epsilon"] is None else row["exact_epsilon"]
         cells.append([
             name(row["name"]), show_up(row["cost"]), share_down(row["confidence"]), show_up(row["rmse"], 4),
-            above_floor(row["cost"], floor),
+            above_floor(row["cost"], floor).replace(" %", f"{text.SPACE}%"),
             count(row["pairs"]), "–" if row["sound"] else f"no bound: in truth {show_up(exact)}",
         ])  # fmt: skip
     return blocks.section(
@@ -145,16 +145,16 @@ def pac_page(result: Document, source: Source) -> Page:
     report, noise = result["report"], result.get("noise") or {}
     told, even, nats = report["mi_nats"], report["posterior_at_prior_0.5"], show_up(report["mi_nats"])
     found = share_up(report["posterior_of_membership"])
-    sentence = "" if report["mode"] != "estimated" else "By estimate, not proven: "
-    sentence += (
-        f"This release tells at most {nats} nats: whoever guesses blindly whether a row was used is right with "
-        f"probability {share_up(report['largest_record_prior'])} at best, and after seeing the release with {found} at "
-        "most."
+    sentence = (
+        f"Whoever sees this release and guesses whether a row was used is right with probability {found} at most; "
+        f"blindly, {share_up(report['largest_record_prior'])} at best."
     )
+    if report["mode"] == "estimated":
+        sentence = f"By estimate, not proven: {sentence[0].lower()}{sentence[1:]}"
     facts = (
-        (nats, "nats of mutual information at most", "nats"),
         (found, "success at telling whether a row was used, at most", "membership"),
         (share_up(report["tpr_at_fpr_0.001"]), "of the used rows found at most, with 0.1 % false alarms", "sure"),
+        (nats, "nats of mutual information at most", "nats"),
     )
     good = report["mode"] != "estimated" and report["posterior_of_membership"] < 1
     sections: list[Block | None] = [blocks.decision(sentence, facts, good), _success(report)]
@@ -237,7 +237,7 @@ def _budgets(entries: Sequence[Document], nats: str) -> Block | None:
     told = "The noise that other budgets would have taken on the same pool, root mean square; they were not released."
     told += f" This release's is {nats} nats."
     listed = blocks.table("Table of the noise by budget", heads, rows)
-    return blocks.section("budgets", "What accuracy costs", listed, told) if rows else None
+    return blocks.section("budgets", "What less noise would cost", listed, told) if rows else None
 
 
 def _audit(audit: Document) -> Block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from epsworth.report.page import Document, Heading, Page, Source
 from epsworth.report.policies import document_of, policy_page, tailored_page
 from epsworth.report.releases import exposure_page, noise_page, pac_page
 from epsworth.report.shown import Shown, held
-from epsworth.space import LeakWarning
+from epsworth.space import Domain, LeakWarning
 from epsworth.study import WANTED, StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.panels import Panels
@@ -29,20 +29,21 @@ from epsworth.utility.recommendation import recommend
 from epsworth.utility.tailored import Tailored
 
 LIMITS = ("max_epsilon", "at_most_sure")  # of which one is given
-DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  # what a file of this kind holds
-    "epsworth noise --json": ({"objective", "rows", "floor", "left_out", "advice"}, noise_page),
-    "epsworth privatize --json": ({"release", "report"}, pac_page),
-    "epsworth profile --json": ({"verdict", "wishes", "profile", "most_exposed"}, exposure_page),
-    "epsworth learn plan --json": ({"epsilon", "users", "margin", "power", "mechanism"}, plan_page),
-    "epsworth learn close --json": ({"users", "classes", "columns", "rounds", "honest"}, table_page),
-    "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
-    "epsworth tailor --json": ({"tailored"}, tailored_page),
-}
-RESULTS = ("epsworth utility --json", "epsworth run -o", "epsworth recommend --json", *DOCUMENTS)
+DOCUMENTS: tuple[tuple[set[str], Callable[[Document, Source], Page]], ...] = (  # by what --json of a command holds
+    ({"objective", "rows", "floor", "left_out", "advice"}, noise_page),
+    ({"release", "report"}, pac_page),
+    ({"verdict", "wishes", "profile", "most_exposed"}, exposure_page),
+    ({"epsilon", "users", "margin", "power", "mechanism"}, plan_page),
+    ({"users", "classes", "columns", "rounds", "honest"}, table_page),
+    ({"users", "classes", "by_confidence", "box"}, learnt_page),
+    ({"tailored"}, tailored_page),
+)
+NO_RESULT = "give what --json of a command wrote, such as epsworth utility --json, or epsworth run -o, or a policy"
+KINDS = "Curves, a StudyResult, a Policy, what tailor returns, a mapping that --json wrote, or a file of these"
 
 
 def report(
-    result: Curves | StudyResult | Policy | Tailored,
+    result: Curves | StudyResult | Policy | Tailored | Mapping[str, Any] | str | Path,
     *,
     at_least: float | None = None,
     on: str | int | None = None,
@@ -57,17 +58,17 @@ def report(
 ) -> Page:
     """Return a result as a page: the decision, the curves, what the epsilon means, who is served worst.
 
-    Claim: every number on the page is one of the result's, rounded to the safe side.  The page holds what was computed
-    from raw records, and says so.
+    Claim: every number on the page is one of the result's, or computed from it, rounded to the safe side.  A page that
+    is computed from raw records says so.
 
     Parameters
     ----------
-    result : Curves, StudyResult, Policy or Tailored
-        From `stability`; a study's; a policy alone, of which the page says what it promises and sends; or what
-        `tailor` made.
+    result : Curves, StudyResult, Policy, Tailored, mapping, str or Path
+        What `stability`, a study or `tailor` returned, or a policy; what --json of a command writes, as a mapping; or
+        a file that holds it, or a policy (``.toml``).
     at_least, on, of, delta, max_epsilon, at_most_sure
-        What is wanted of curves, as for `recommend`; by default what the study wants, or 0.9 of the labels on average.
-        Readers can move the first on the page.
+        What is wanted of curves, as for `recommend`; by default what the study or the file asks, or 0.9 of the labels
+        on average.  Readers can move the first on the page.
     command : str, optional
         What made the result, to be shown.
     panels : Panels, optional
@@ -84,9 +85,10 @@ def report(
     Raises
     ------
     TypeError
-        For a result that has no page here, or panels, a command or origins of another kind.
+        For a result that has no page, or panels, a command or origins of another kind.
     ValueError
-        For a target outside (0, 1], and a view that the curves do not have.
+        For a target outside (0, 1], a view that the curves do not have, and a file or mapping that is no such result,
+        or a damaged one.
 
     Examples
     --------
@@ -95,156 +97,84 @@ def report(
     >>> page = ew.report.report(curves, at_least=0.6)
     >>> "Use Piecewise (pm) at " in page.html
     True
+    >>> ranked = ew.noise.cheapest(5, confidence=0.95, delta=0)
+    >>> "Take " in ew.report.report(ranked.to_dict()).html
+    True
     """
-    if panels is not None and not isinstance(panels, Panels):
-        raise TypeError(f"panels must be what panels_of returns, got a {type(panels).__name__}")
-    if origins is not None and not isinstance(origins, Mapping):
-        raise TypeError(f"origins must be a mapping of texts, got {short(origins)}")
-    if isinstance(result, Policy):
-        text = result.to_toml()
-        return policy_page(result, _source(text.encode(), command, heading), text)
-    if isinstance(result, Tailored):
-        return report_document(document_of(result), command=command, heading=heading)
-    if not isinstance(result, (Curves, StudyResult)):
-        raise TypeError(f"result must be Curves, a Policy, or what tailor returns, got a {type(result).__name__}")
-    document = result.to_dict() | ({} if panels is None else beside(panels))
-    source = replace(_source(_written(document), command, heading), origins=origins or {})
+    for name, value, kind, told in (
+        ("panels", panels, Panels, "what panels_of returns"), ("origins", origins, Mapping, "a mapping of texts"),
+        ("command", command, str, "a text"), ("heading", heading, Heading, "a Heading of title, purpose and author"),
+    ):  # fmt: skip
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {told}, got {short(value)}")
+    source = Source(b"", command, origins or {}, heading or Heading())
     wanted = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
+    if isinstance(result, (str, Path)):
+        return _of_file(file_named(result), wanted, source)
+    if isinstance(result, Policy):
+        return _of_policy(result.to_toml(), wanted, source)
+    if isinstance(result, Tailored):
+        result = document_of(result)
+    if isinstance(result, Mapping):
+        return _of_document(json.loads(content := _written(result)), wanted, replace(source, content=content))
+    if not isinstance(result, (Curves, StudyResult)):
+        raise TypeError(f"result must be {KINDS}, got a {type(result).__name__}")
+    document = result.to_dict() | ({} if panels is None else beside(panels))
+    source = replace(source, content=_written(document))
     if isinstance(result, StudyResult):
         return _of_study(result, wanted, source, document)
     return _of_curves(result, wanted, source, document.get("population"), panels)
 
 
-def beside(panels: Panels) -> dict[str, Any]:
-    """Return what a file keeps beside curves."""
-    ranges = panels.domain if panels.declared else None
+def beside(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any]:
+    """Return what a file keeps beside curves: what a page shows of one record, and declared ranges."""
+    ranges = domain if panels is None else panels.domain if panels.declared else None
     declared = {} if ranges is None else {"domain": ranges.to_dict()}
-    return declared | {"panels": panels.to_dict()}
-
-
-def report_document(document: Mapping[str, Any], *, command: str | None = None, heading: Heading | None = None) -> Page:
-    """Return what --json of `noise`, `privatize`, `profile`, `tailor`, `learn plan` or `learn fit` writes as a page.
-
-    Claim: every number on the page is one of the document's, or computed from it, rounded to the safe side.
-
-    Parameters
-    ----------
-    document : mapping
-        As the command writes it.
-    command : str, optional
-        What made it, to be shown.
-    heading : Heading, optional
-        Title, purpose and author.
-
-    Returns
-    -------
-    Page
-
-    Raises
-    ------
-    TypeError
-        For what is no mapping.
-    ValueError
-        For a document that is none of these, or a damaged one.
-
-    Examples
-    --------
-    >>> import epsworth as ew
-    >>> ranked = ew.noise.cheapest(5, confidence=0.95, delta=0)
-    >>> "Take " in ew.report.report_document(ranked.to_dict()).html
-    True
-    """
-    if not isinstance(document, Mapping):
-        raise TypeError(f"document must be a mapping, as --json writes it, got a {type(document).__name__}")
-    try:
-        content = _written(document)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"document holds what JSON cannot: {error}; pass what to_dict returns") from None
-    source = _source(content, command, heading)
-    with _damaged():
-        return _of_document(json.loads(content), {}, source, DOCUMENTS)
-
-
-def report_file(
-    path: str | Path,
-    *,
-    at_least: float | None = None,
-    on: str | int | None = None,
-    of: str | None = None,
-    delta: float | None = None,
-    max_epsilon: float | None = None,
-    at_most_sure: float | None = None,
-    heading: Heading | None = None,
-) -> Page:
-    """Return the page of a file that --json wrote, or of a policy; see `report`.
-
-    Parameters
-    ----------
-    path : str or Path
-        A policy (``.toml``), or JSON of `utility`, `recommend`, `run`, `tailor`, `noise`, `privatize`, `profile`,
-        `learn plan` or `learn fit`.
-    at_least, on, of, delta, max_epsilon, at_most_sure
-        As for `report`; by default what the file itself asks.
-    heading : Heading, optional
-        Title, purpose and author.
-
-    Raises
-    ------
-    ValueError
-        For a file that is no such result.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import epsworth as ew
-    >>> curves = ew.stability(lambda X: X[:, 0] <= 0.5, [[0.2]], sensitive=0, mechanisms=["pm"], epsilons=[1, 2], rng=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     curves.save(Path(folder, "result.json"))
-    ...     page = ew.report.report_file(Path(folder, "result.json"), at_least=0.6)
-    >>> "Use Piecewise (pm) at " in page.html
-    True
-    """
-    path = file_named(path)
-    asked = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
-    if path.suffix.lower() == ".toml":
-        with reading(path, "policy", most=RESULT_BYTES) as content:
-            _nothing_asked(asked)
-            text = content.decode()
-            return policy_page(Policy.from_toml(text), _source(content, None, heading), text)
-    with reading(path, "result file", most=RESULT_BYTES) as content:
-        document, source = read_json(content), _source(content, None, heading)
-        with _damaged():
-            return _of_file(document if isinstance(document, Mapping) else {}, asked, source)
+    return declared if panels is None else declared | {"panels": panels.to_dict()}
 
 
 # ---- kinds of results
 
 
-def _of_file(document: Document, asked: dict[str, Any], source: Source) -> Page:
+def _of_file(path: Path, asked: dict[str, Any], source: Source) -> Page:
+    policy = path.suffix.lower() == ".toml"
+    with reading(path, "policy" if policy else "result file", most=RESULT_BYTES) as content:
+        if policy:
+            return _of_policy(content.decode(), asked, source)
+        document = read_json(content)
+        return _of_document(document if isinstance(document, Mapping) else {}, asked, replace(source, content=content))
+
+
+def _of_policy(content: str, asked: dict[str, Any], source: Source) -> Page:
+    _nothing_asked(asked)
+    return policy_page(Policy.from_toml(content), replace(source, content=content.encode()), content)
+
+
+def _of_document(document: Document, asked: dict[str, Any], source: Source) -> Page:
     """Return the page of what --json or -o wrote; a recommendation is asked again what it was asked."""
-    if is_study_result(document):
-        return _of_study(StudyResult.from_dict(document), asked, source, document)
-    said, curves = document.get("recommendation"), document.get("curves")
-    if not isinstance(said, dict) or not isinstance(curves, dict):
-        if document.get("format") != FORMAT:
-            return _of_document(document, asked, source, RESULTS)
-        said, curves = {}, document
-    found, around = Curves.from_dict(curves), document.get("panels")
-    if said:
-        said = {name: said[name] for name in WANTED}
-        if said["at_most_sure"] is not None:
-            said["max_epsilon"] = None  # follows from it
-    panels = None if around is None else Panels.from_dict(around)
-    return _of_curves(found, _over(said, asked), source, curves.get("population"), panels)
+    with _damaged():
+        if is_study_result(document):
+            return _of_study(StudyResult.from_dict(document), asked, source, document)
+        said, curves = document.get("recommendation"), document.get("curves")
+        if not isinstance(said, dict) or not isinstance(curves, dict):
+            said, curves = {}, document
+        if curves.get("format") != FORMAT:
+            return _of_command(document, asked, source)
+        found, around = Curves.from_dict(curves), document.get("panels")
+        if said:
+            said = {name: said[name] for name in WANTED}
+            if said["at_most_sure"] is not None:
+                said["max_epsilon"] = None  # follows from it
+        panels = None if around is None else Panels.from_dict(around)
+        return _of_curves(found, _over(said, asked), source, curves.get("population"), panels)
 
 
-def _of_document(document: Document, asked: dict[str, Any], source: Source, commands: Iterable[str]) -> Page:
-    for needed, page in DOCUMENTS.values():
+def _of_command(document: Document, asked: dict[str, Any], source: Source) -> Page:
+    for needed, page in DOCUMENTS:
         if needed <= document.keys():
             _nothing_asked(asked)
             return page(document, source)
-    raise ValueError(f"holds no result that has a page; write one with {' or '.join(commands)}")
+    raise ValueError(f"holds no result that has a page: {NO_RESULT}")
 
 
 def _of_study(result: StudyResult, asked: dict[str, Any], source: Source, document: Document) -> Page:
@@ -271,16 +201,12 @@ def _over(said: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     return {**said, **given}
 
 
-def _source(content: bytes, command: str | None, heading: Heading | None) -> Source:
-    if command is not None and not isinstance(command, str):
-        raise TypeError(f"command must be a text, got {short(command)}")
-    if heading is not None and not isinstance(heading, Heading):
-        raise TypeError(f"heading must be a Heading of title, purpose and author, got {short(heading)}")
-    return Source(content, command, heading=heading or Heading())
-
-
 def _written(document: Document) -> bytes:
-    return (json.dumps(dict(document), allow_nan=False) + "\n").encode()  # as `save` writes it
+    """Return a result as `save` writes it."""
+    try:
+        return (json.dumps(dict(document), allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"result holds what JSON cannot: {error}; pass what to_dict returns") from None
 
 
 def _nothing_asked(asked: dict[str, Any]) -> None:

@@ -364,7 +364,10 @@ ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as
 MORE = "With probability δ a release may show more than its ε says."
 COPY = "Whoever holds the policy holds a copy of the classifier, or most of it"
 CELL = "A certificate speaks of the average over a cell, not of a point in it."
-SERVER = "The server sees every report: the ε limits what it says of the record, whoever reads it."
+SERVER = (
+    "The server sees every report: the ε limits what it says of the record, whoever reads it; each further report of "
+    "a user costs ε again."
+)
 NOT_PRIVATE = "{} and is not private itself:"
 HARMLESS = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
 BLINDLY = (
@@ -392,7 +395,10 @@ TERMS = {  # by term: how a page uses it, and what it means
         "How probable a suspicion about a person can become for somebody who sees the release. From 50 % means that "
         "the suspicion and its opposite were equally likely before.",
     ),
-    "accuracy": (r"accuracy|label is the true one|labels right", "The share of records that get their true label."),
+    "accuracy": (
+        r"(?:mean|the) accuracy|label is the true one|labels right",
+        "The share of records that get their true label.",
+    ),
     "average": (r"average", "The mean over all records, or over all cases: single ones may differ."),
     "ceiling": (
         r"ceiling",

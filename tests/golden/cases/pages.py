@@ -122,8 +122,8 @@ def _(folder):
     asked = ("rows.csv", "--target", "label", "--l2", "0.05", "--seed", "1")
     command(folder, "profile", *asked, "--json", "profile.json")
     command(folder, "learn", "plan", "--epsilon", "1", "--margin", "0.02", "--json", "plan.json")
-    found["plan"] = numbers(report.report_file(folder / "plan.json"))
-    found["profile"] = numbers(report.report_document(json.loads((folder / "profile.json").read_text())))
+    found["plan"] = numbers(report.report(folder / "plan.json"))
+    found["profile"] = numbers(report.report(json.loads((folder / "profile.json").read_text())))
     return found
 
 
@@ -236,5 +236,5 @@ def _(folder):
         "choice": [found.recommendation.choice.mechanism, found.recommendation.choice.epsilon],
         "seed": found.seed,
         "policy": (found.policy or "").splitlines(),
-        "page": numbers(report.report_file(folder / "result.json"))["cells"],
+        "page": numbers(report.report(folder / "result.json"))["cells"],
     }
