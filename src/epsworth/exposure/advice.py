@@ -204,7 +204,7 @@ class Window(Result):
             else "up to there models are not surely better than the commoner label, so that none is advised"
         )
         if self.adv_util is None:
-            return f"No epsilon up to {GRID[1]:g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
+            return f"No epsilon up to {GRID[1]:,.9g} keeps the accuracy; {safe}; {use}. Take more rows or a larger l2."
         kept = show_up(self.epsilon_util, 3)
         paid = f"where the most exposed row's advantage is {show_up(self.adv_util, 3)}"
         return f"A trade-off: accuracy is kept from epsilon {kept} on, {paid}, but {safe}; {use}."
