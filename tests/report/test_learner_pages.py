@@ -15,7 +15,7 @@ from test_noise_page import number, rows_of, said, walk
 from epsworth.learner import plan
 from epsworth.learner.figures import MOST_CELLS, told_of
 from epsworth.report import report
-from epsworth.report.charts import FILLED, OTHER, UNSURE, learnt_map
+from epsworth.report.charts import FILLED, OTHER, UNSURE, certificate_map
 
 LEARNT = ("learnt", "learnt one", "learnt three", "learnt series", "learnt lattice")
 
@@ -92,7 +92,7 @@ def test_the_map_is_the_models(name, asked):
 def test_what_is_not_certified_is_never_drawn_as_if_it_were():
     """Cells filled in full are those certified; all others are pale, and hatched by their label."""
     kinds = [FILLED, FILLED, UNSURE, OTHER]
-    picture = learnt_map("a map", ["a", "b"], [(0, 1), (0, 1)], 2, [0, 1, 0, 1], kinds).svg()
+    picture = certificate_map("a map", ["a", "b"], [(0, 1), (0, 1)], 2, [0, 1, 0, 1], kinds).svg()
     paths = re.findall(r'<path class="([^"]*)" d="([^"]*)"', picture)
     full = [d for kind, d in paths if kind.startswith("cell k") and "pale" not in kind]
     pale = [d for kind, d in paths if "pale" in kind]

@@ -23,7 +23,7 @@ from made_pages import HOSTILE, Read, curves
 import epsworth as ew
 from epsworth.report.page import Source
 from epsworth.report.result import _of_curves
-from epsworth.report.text import UNSEEN, cleaned, escaped
+from epsworth.report.text import INVISIBLE, escaped, printable
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,8 +56,8 @@ def test_a_page_asks_for_nothing_and_runs_its_own_script_only():
 
 @given(st.text(max_size=60))
 def test_text_stays_text(text):
-    shown = cleaned(text, 60)
-    assert not any(unicodedata.category(letter) in UNSEEN for letter in shown)
+    shown = printable(text, 60)
+    assert not any(unicodedata.category(letter) in INVISIBLE for letter in shown)
     shown.encode()
     assert not set(escaped(text)) & set("<>\"'")
 
@@ -143,5 +143,5 @@ def test_names_are_cut_and_directions_are_kept_in():
     assert read.tags.count("bdi") > 5
     assert escaped("x" * 120, 100) == "x" * 99 + "…"
     for text in ("\u202e" * 50, "\x00" * 9, "x" * 101):
-        assert len(cleaned(text)) <= 100
-        assert cleaned(cleaned(text)) == cleaned(text)
+        assert len(printable(text)) <= 100
+        assert printable(printable(text)) == printable(text)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from made_pages import Read, curves, table
 
 import epsworth as ew
-from epsworth.report.shown import SHARES, Shown
-from epsworth.report.text import PRIORS, filled, observed, percent, share_up, units, without_folders
+from epsworth.report.curves_view import SHARES, CurvesView
+from epsworth.report.text import PRIORS, fill, observed, percent, share_up, units, without_folders
 from epsworth.rounding import round_down, round_up, show_up
 
 CASES = {
@@ -262,11 +262,11 @@ def test_more_mechanisms_than_a_page_can_show_are_refused():
 def test_a_page_without_an_admitted_delta_says_so():
     made = curves(1, 3, 20, weak=True)
     assert "has a delta as small" in Read(ew.report.report(made, delta=0).html).ids["sentence"]
-    assert Shown.of(made, ew.recommend(made, at_least=0.9, delta=0)).stops
+    assert CurvesView.of(made, ew.recommend(made, at_least=0.9, delta=0)).stops
 
 
 def test_what_is_filled_in_is_not_looked_at_again():
-    assert filled("{a}{b}", {"a": "{b}", "b": "{a}"}) == "{b}{a}"
+    assert fill("{a}{b}", {"a": "{b}", "b": "{a}"}) == "{b}{a}"
 
 
 def test_every_delta_has_its_own_rows_of_what_an_observer_may_know():

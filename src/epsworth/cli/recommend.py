@@ -208,14 +208,14 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
     if given["report"] is None:
         return {}
     from epsworth.cli.report import panels_for, write_page
-    from epsworth.report.result import beside
+    from epsworth.report.result import panels_document
 
     around = None
     if answer.loaded is not None:
         around, cut = panels_for(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
     write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
-    return beside(around)
+    return panels_document(around)
 
 
 def _tell(answer: Answer, given: Mapping[str, Any]) -> None:

@@ -71,13 +71,13 @@ def utility(
         from epsworth.utility.figures import plot_curves
 
         plot_curves(curves, plot, on=views)
-    from epsworth.report.result import beside
+    from epsworth.report.result import panels_document
 
     around, cut = (None, False) if report is None else panels_for(context.params, loaded, curves, question, None)
     interrupted = interrupted or cut
     write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain
-    held = beside(around, declared)
+    held = panels_document(around, declared)
     if show.told(json, lambda: curves.to_dict() | held):
         leave_if(interrupted)
         return

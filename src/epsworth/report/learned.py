@@ -1,9 +1,13 @@
-"""The pages of a learner: how many users a plan takes, and what was learnt from private reports, with certificates."""
+"""The pages of a learner.
+
+How many users a plan takes, and what was learnt from private reports, with certificates.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice, pairwise, product
 from typing import Any
@@ -17,29 +21,27 @@ from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import CERTIFICATES, FILLED, OTHER, UNSURE, Axis, Chart, Line
 from epsworth.report.page import Document, Page, Source, page
-from epsworth.report.text import at, cleaned, count, markup, name, names, share_down, share_up, size
+from epsworth.report.text import approx, count, epsilon_is, markup, name, names, printable, share_down, share_up
 from epsworth.rounding import show_down, show_up
 
 QUICK = ("hadamard", "ternary")  # others are planned in a second each: for one margin only
 FACTORS = (0.5, 1.0, 2.0)  # of the margin
 SPAN, STOPS = 4.0, 7  # of epsilon, either way
 MOST_CLEAR, MOST_BARS = 6, 12
-MOST_TABLED = 400  # cells in the table beside the map
+MOST_ROWS = 400  # cells in the table beside the map
 AUDIT = "No certificate covers them: epsworth learn audit asks users who answered in no round how often they are right."
-ROUNDS = {  # what each asks for
-    "quantiles": "how the values of number columns are spread",
-    "tables": "which values go with which labels",
-    "weights": "how much each column counts beside the others",
-    "validation": "whether these weights do better",
-}
-MADE = {  # in other words than a configuration
+ROUNDS = {  # purposes
+    "quantiles": "how the values of number columns are spread", "tables": "which values go with which labels",
+    "weights": "how much each column counts beside the others", "validation": "whether these weights do better",
+}  # fmt: skip
+SETTINGS = {  # in other words than a configuration
     "estimated": "as common as in the reports", "balanced": "as if all were equally common",
     "drawn": "drawn by users", "hash": "set by registered ids",
     "additive": "a curve of each column's values", "linear": "a line of each column's values",
     "ramp": "a curve of each column's values, mostly a line", "weighted": "a curve of each column's values, weighted",
 }  # fmt: skip
 RAW = "This page is computed from reports that are private themselves: show it to whoever may see the reports."
-planned = lru_cache(maxsize=256)(plan)
+cached_plan = lru_cache(maxsize=256)(plan)
 QUESTION = {
     "cells": "Cells per axis", "features": "Features", "mass": "Share of users in the cell, at most",
     "fakes": "Fakes, at most",
@@ -50,39 +52,35 @@ QUESTION = {
 
 
 def plan_page(result: Document, source: Source) -> Page:
-    """Return the page of a plan; what else goes together is planned here."""
+    """Return the page of a plan, and what other epsilons and margins would take."""
     epsilon, margin = (math.inf if result[key] is None else float(result[key]) for key in ("epsilon", "margin"))
     found = Plan(
         epsilon, result["users"], margin, result["confidence"], result.get("feasible", True), result["power"],
         result["mechanism"], whole("fakes", result.get("fakes", 0), least=0),
     )  # fmt: skip
-    good, asked, mechanism = found.feasible and margin <= 1, result.get("question"), text.report_name(found.mechanism)
+    good, mechanism = found.feasible and margin <= 1, text.report_name(found.mechanism)
+    question = result.get("question")
     facts = (
         (count(found.users), "users, one report each", "users"),
         (show_up(epsilon), "ε per record, label included", "epsilon"),
         (show_up(margin), "margin of the cell, or more", "margin"),
     )
-    said = [
-        text.SERVER,
-        taken_for_honest(found.fakes),
-        text.CELL,
-        "Users whose records cannot be used report, too, and carry nothing: plan for more.",
-    ]
+    unusable = "Users whose records cannot be used report, too, and carry nothing: plan for more."
     sentence = str(found).replace(f" ({found.mechanism})", f", {mechanism}")
     sections = [
-        blocks.decision(sentence, facts, good, epsilon=epsilon) if good else blocks.decision(sentence, (), good),
-        _trade(found, asked) if good and asked is not None else None,
-        blocks.of_epsilon(epsilon, 0.0, text.REPORT) if math.isfinite(epsilon) else None,
-        blocks.limits(text.HARMLESS, said),
+        blocks.decision(sentence, facts if good else (), good, epsilon=epsilon if good else None),
+        _trade_off(found, question) if good and question is not None else None,
+        blocks.meaning_of_epsilon(epsilon, 0.0, text.REPORT) if math.isfinite(epsilon) else None,
+        blocks.limits(text.NO_DATA, [text.SERVER, taken_for_honest(found.fakes), text.CELL, unusable]),
     ]
     origin = [
         ("Mechanism", mechanism),
         ("Confidence", show_down(float(found.confidence))),
         ("Power", show_down(found.power)),
         *(
-            (word, share_down(asked[key]) if key == "mass" else asked[key])
+            (word, share_down(question[key]) if key == "mass" else question[key])
             for key, word in QUESTION.items()
-            if asked and asked.get(key) is not None
+            if question and question.get(key) is not None
         ),
     ]
     return page(
@@ -91,34 +89,34 @@ def plan_page(result: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _trade(found: Plan, asked: Document) -> Block:
-    curves = _curves(found, asked)
-    epsilons = sorted({epsilon for _, table in curves for epsilon in table})
-    counts = [users for _, table in curves for users in table.values()]
+def _trade_off(found: Plan, question: Document) -> Block:
+    curves = _curves(found, question)
+    epsilons = sorted({epsilon for _, users in curves for epsilon in users})
+    counts = [number for _, users in curves for number in users.values()]
     chart = Chart(
         "Users that are needed, by ε per record; one line for every margin.",
         Axis("ε per record", epsilons[0], epsilons[-1], log=True),
         Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
-        [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in table.items()]) for margin, table in curves],
-        cursor=found.epsilon, moved="plan-cursor", height=340,
+        [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in users.items()]) for margin, users in curves],
+        cursor=found.epsilon, cursor_key="plan-cursor", height=340,
     )  # fmt: skip
-    said = []
+    sentences = []
     for e in epsilons:
-        users = [f"{count(table[e])} users for a margin of {show_up(margin)}" for margin, table in curves if e in table]
-        said.append(f"At {at(e)}: {', '.join(users)}.")
-    rows = [[show_up(e), *(count(table[e]) if e in table else "–" for _, table in curves)] for e in epsilons]
+        needs = [f"{count(users[e])} users for a margin of {show_up(margin)}" for margin, users in curves if e in users]
+        sentences.append(f"At {epsilon_is(e)}: {', '.join(needs)}.")
+    rows = [[show_up(e), *(count(users[e]) if e in users else "–" for _, users in curves)] for e in epsilons]
     heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
-    return blocks.stops(
-        "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), said, chart,
-        blocks.unfolded("users by epsilon", heads, rows),
+    return blocks.trade_off(
+        "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), sentences, chart,
+        blocks.details("users by epsilon", heads, rows),
         "The margin is how far a cell's two labels are from even, times the cell's share of all users."
         + ("" if found.fakes else " Half the margin takes about four times the users."),
     )  # fmt: skip
 
 
-def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]]:
-    """Return, by margin, the users that every epsilon takes: as `plan` finds them, its own among them."""
-    quick, mass = found.mechanism in QUICK, 1.0 if asked.get("mass") is None else asked["mass"]
+def _curves(found: Plan, question: Document) -> list[tuple[float, dict[float, int]]]:
+    """Return, by margin, the users that every epsilon takes: as `plan` finds them, the plan's own among them."""
+    quick, mass = found.mechanism in QUICK, 1.0 if question.get("mass") is None else question["mass"]
     near = (float(show_up(found.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
     grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / found.epsilon - 1) > 0.01} | {found.epsilon})
     curves = []
@@ -128,14 +126,12 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
             if factor == 1 and epsilon == found.epsilon:
                 users[epsilon] = found.users
                 continue
-            try:
-                users[epsilon] = planned(
+            with suppress(ValueError):  # more users than can be counted
+                users[epsilon] = cached_plan(
                     epsilon=epsilon, margin=margin, confidence=found.confidence, power=found.power,
-                    mechanism=found.mechanism, mass=mass, m=asked.get("cells"), d=asked.get("features"),
-                    fakes=asked.get("fakes") or 0,
+                    mechanism=found.mechanism, mass=mass, m=question.get("cells"), d=question.get("features"),
+                    fakes=question.get("fakes") or 0,
                 ).users  # fmt: skip
-            except ValueError:  # more users than can be counted
-                continue
         if users:
             curves.append((margin, users))
     return curves
@@ -146,31 +142,27 @@ def _curves(found: Plan, asked: Document) -> list[tuple[float, dict[float, int]]
 
 def learnt_page(result: Document, source: Source) -> Page:
     """Return the page of a learnt classifier: the map, its certificates, and what they do not say."""
-    drawn = result.get("map") is not None and len(result["features"]) <= 2
+    has_map = result.get("map") is not None and len(result["features"]) <= 2
     many = None if result["labels"] else f"{count(result['cells'])} cells are too many to be told one by one."
     labels = blocks.section("labels", "The labels", many or blocks.table(*_labels(result)))
-    said = [
-        result["honest"],
-        text.CELL,
-        text.SERVER,
-        "That a person reports is seen; what they report says no more of the record than the ε allows.",
-    ]
+    seen = "That a person reports is seen; what they report says no more of the record than the ε allows."
     sections = [
-        _decision(result), _map(result) if drawn else labels, _certificates(result), _clearest(result),
-        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT), blocks.limits(RAW, said),
+        _decision(result), _map(result) if has_map else labels, _certificates(result), _clearest(result),
+        blocks.meaning_of_epsilon(result["epsilon"], 0.0, text.REPORT),
+        blocks.limits(RAW, [result["honest"], text.CELL, text.SERVER, seen]),
     ]  # fmt: skip
-    spans = [_span(*one, letters=40) for one in list(zip(result["features"], result["box"], strict=True))[:8]]
+    spans = [_span(*span, letters=40) for span in list(zip(result["features"], result["box"], strict=True))[:8]]
     origin = [
         ("Features", markup("; ").join(spans)),
         ("Labels", names(result["classes"], letters=40)),
         ("Cells", count(result["cells"])),
         ("Outside", result["outside"]),
-        ("Smoothing", "none" if result.get("width") is None else f"over {size(result['width'])} of the box"),
+        ("Smoothing", "none" if result.get("width") is None else f"over {approx(result['width'])} of the box"),
         ("Certificates hold", share_down(result["confidence"])),
         ("Settings", text.code(result["fingerprint"])),
     ]
-    by = name(text.report_name(result["mechanism"]))
-    about = markup("{} users, {} each, by {}.", count(result["users"]), name(result["guarantee"]), by)
+    mechanism = name(text.report_name(result["mechanism"]))
+    about = markup("{} users, {} each, by {}.", count(result["users"]), name(result["guarantee"]), mechanism)
     return page(
         "What was learnt from private reports?", about, sections, source, origin=origin,
         holds="The result holds every cell, where cells are few.",
@@ -178,39 +170,41 @@ def learnt_page(result: Document, source: Source) -> Page:
 
 
 def _span(feature: str, ends: Sequence[float], letters: int) -> Any:
-    return markup("{} {} to {}", name(feature, letters), size(float(ends[0])), size(float(ends[1])))
+    return markup("{} {} to {}", name(feature, letters), approx(float(ends[0])), approx(float(ends[1])))
+
+
+def _facts(result: Document) -> list[tuple[str, str, str]]:
+    return [
+        (count(result["users"]), "users, one report each", "users"),
+        (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
+    ]
 
 
 def _decision(result: Document) -> Block:
     cells, users, certified = result["cells"], count(result["users"]), result["certified"]
-    fakes = whole("fakes", result.get("fakes", 0), least=0)
-    facts = [
-        (users, "users, one report each", "users"),
-        (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
-    ]
+    fakes, surely = assumption(whole("fakes", result.get("fakes", 0), least=0)), share_down(result["confidence"])
     if certified is None:
         sentence = f"Labels were read off {users} reports; none of them carries a certificate."
-        return blocks.decision(sentence, facts, good=False)
-    facts.append((f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified"))
+        return blocks.decision(sentence, _facts(result), good=False)
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified, {assumption(fakes)}: "
-        f"each is that of the average over its cell, all of them with {share_down(result['confidence'])} confidence. "
-        f"{count(cells - certified)} cells are left open."
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {fakes}: each is that of the average "
+        f"over its cell, all of them with {surely} confidence. {count(cells - certified)} cells are left open."
     )
     if certified == 0:
-        sentence = f"No cell's label is certain ({share_down(result['confidence'])} confidence), {assumption(fakes)}."
+        sentence = f"No cell's label is certain ({surely} confidence), {fakes}."
     if result.get("reason") is not None:
         sentence = f"Nothing is certified: {result['reason']}."
-    return blocks.decision(sentence, facts, certified > 0, epsilon=result["epsilon"])
+    share = (f"{count(certified)} of {count(cells)}", "cells with a certified label", "certified")
+    return blocks.decision(sentence, [*_facts(result), share], certified > 0, epsilon=result["epsilon"])
 
 
 def kinds_of(result: Document) -> list[int]:
-    """Return how each cell is drawn: filled only where the label that is predicted in its middle is certified."""
-    drawn = result["map"]
-    if drawn.get("certified") is None:
-        return [UNSURE] * len(drawn["label"])
-    every = zip(drawn["certified"], drawn["cell_label"], drawn["label"], strict=True)
-    return [UNSURE if sure is not True else FILLED if cell == label else OTHER for sure, cell, label in every]
+    """Return each cell's kind: filled only where the label that is predicted in its middle is certified."""
+    cells = result["map"]
+    if cells.get("certified") is None:
+        return [UNSURE] * len(cells["label"])
+    labels = zip(cells["certified"], cells["cell_label"], cells["label"], strict=True)
+    return [UNSURE if sure is not True else FILLED if cell == label else OTHER for sure, cell, label in labels]
 
 
 def _map(result: Document) -> Block:
@@ -223,60 +217,60 @@ def _map(result: Document) -> Block:
         halves = [(high - low) / (side - 1) / 2 for low, high in box]
         box = [(low - half, high + half) for (low, high), half in zip(box, halves, strict=True)]
     kinds, certified = kinds_of(result), result["certified"] is not None
-    looks = kinds if certified else [FILLED] * len(labels)
-    what = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
-    told = "Filled in full: the label is predicted in a cell's middle, and certified of the cell."
+    fills = kinds if certified else [FILLED] * len(labels)
+    caption = "Filled in full: the label is predicted in a cell's middle, and certified of the cell."
     if not certified:
-        told = "Labels as they are predicted; this mechanism's reports carry no certificate."
+        caption = "Labels as they are predicted; this mechanism's reports carry no certificate."
     elif result["differing"]:
         crossed = count(result["differing"])
-        told += f" In {crossed} cells smoothing predicts another label than the one certified: crossed."
-    told += " Cells overlap: each is drawn around its point." if result["overlapping"] else ""
+        caption += f" In {crossed} cells smoothing predicts another label than the one certified: crossed."
+    caption += " Cells overlap: each is drawn around its point." if result["overlapping"] else ""
     if len(classes) > charts.MOST_CLASSES:
-        told += f" Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them."
-    if len(labels) > MOST_TABLED:
-        told += f" The table holds the first {MOST_TABLED} of {len(labels):,}."
+        caption += f" Of {len(classes)} labels the fills repeat after {charts.MOST_CLASSES}; the table names them."
+    if len(labels) > MOST_ROWS:
+        caption += f" The table holds the first {MOST_ROWS} of {len(labels):,}."
     steps = [[low + (i + 0.5) / side * (high - low) for i in range(side)] for low, high in box]
-    middles = (", ".join(map(size, middle)) for middle in product(*steps))
+    middles = (", ".join(map(approx, middle)) for middle in product(*steps))
     rows = [
         [middle, name(classes[label], 40), CERTIFICATES[kind] if certified else "–"]
-        for middle, label, kind in islice(zip(middles, labels, kinds, strict=True), MOST_TABLED)
+        for middle, label, kind in islice(zip(middles, labels, kinds, strict=True), MOST_ROWS)
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
+    description = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
     return blocks.section(
-        "map", "The learnt map", {"is": "list", "items_": charts.legend(classes, set(looks), certified=certified)},
-        charts.learnt_map(what, features, box, side, labels, looks), blocks.unfolded("every cell", heads, rows),
-        blocks.unfolded(*_labels(result)), told,
+        "map", "The learnt map", {"is": "list", "entries": charts.legend(classes, set(fills), certified=certified)},
+        charts.certificate_map(description, features, box, side, labels, fills),
+        blocks.details("every cell", heads, rows), blocks.details(*_labels(result)), caption,
     )  # fmt: skip
 
 
 def _labels(result: Document) -> tuple[str, Sequence[str], list[list[object]]]:
-    """Return what a table of the labels says: its title, heads and rows."""
+    """Return title, heads and rows of a table of the labels."""
     rows: list[list[object]] = [
         [name(one["label"], 40), *("–" if n is None else count(n) for n in (one["cells"], one.get("certified")))]
-        for one in result["labels"][:MOST_TABLED]
+        for one in result["labels"][:MOST_ROWS]
     ]
     return "cells by label", ("label", "cells with it", "cells certified to have it"), rows
 
 
 def _certificates(result: Document) -> Block | None:
-    found = sorted((one["confidence"], one["certified"]) for one in result["by_confidence"])
-    rows = [[share_down(confidence), count(certified)] for confidence, certified in found]
-    listed = blocks.unfolded("cells certified by confidence", ("confidence", "cells certified"), rows)
-    told = "Asking for more certainty certifies fewer cells. Each row holds by itself, all its cells together."
-    return blocks.section("certificates", "How sure the certificates are", listed, told) if rows else None
+    points = sorted((one["confidence"], one["certified"]) for one in result["by_confidence"])
+    rows = [[share_down(confidence), count(certified)] for confidence, certified in points]
+    numbers = blocks.details("cells certified by confidence", ("confidence", "cells certified"), rows)
+    caption = "Asking for more certainty certifies fewer cells. Each row holds by itself, all its cells together."
+    return blocks.section("certificates", "How sure the certificates are", numbers, caption) if rows else None
 
 
 def _clearest(result: Document) -> Block | None:
     rows = []
-    for one in (one for one in result["clearest"][:MOST_CLEAR] if one["adjusted"] < 1):
-        spans = [_span(*pair, letters=24) for pair in zip(result["features"], one["ranges"], strict=True)][:4]
-        certified = "certified" if one["certified"] is True else "left open"
-        rows.append([markup("; ").join(spans), name(one["label"], 40), share_up(one["adjusted"]), certified])
+    for cell in (cell for cell in result["clearest"][:MOST_CLEAR] if cell["adjusted"] < 1):
+        spans = [_span(*span, letters=24) for span in zip(result["features"], cell["ranges"], strict=True)][:4]
+        certificate = CERTIFICATES[FILLED if cell["certified"] is True else UNSURE]
+        rows.append([markup("; ").join(spans), name(cell["label"], 40), share_up(cell["adjusted"]), certificate])
     heads = ("cell", "label", "chance, at most", "certificate")
-    listed = blocks.table("Table of the clearest cells", heads, rows, "list")
-    told = "The chance is that any cell's sums are as clear as these, were another label the right one."
-    return blocks.section("clearest", "The clearest cells", listed, told) if rows else None
+    table = blocks.table("Table of the clearest cells", heads, rows, "list")
+    caption = "The chance is that any cell's sums are as clear as these, were another label the right one."
+    return blocks.section("clearest", "The clearest cells", table, caption) if rows else None
 
 
 # ---- what was learnt of a table
@@ -284,66 +278,55 @@ def _clearest(result: Document) -> Block | None:
 
 def table_page(result: Document, source: Source) -> Page:
     """Return the page of what was learnt of a table: which columns say most, and what their values say."""
-    columns = sorted(result["columns"], key=lambda one: -one["moves"])
-    users = count(result["users"])
-    facts = [
-        (users, "users, one report each", "users"),
-        (show_up(result["epsilon"]), "ε per record, label included", "epsilon"),
-        (count(len(columns)), "columns", "columns"),
-    ]
-    most = f"; {cleaned(columns[0]['name'], 50)} says most" if len(columns) > 1 else ""
-    sentence = f"Labels were learnt from {users} private reports of {count(len(columns))} columns{most}."
-    bars = [(cleaned(one["name"], 50), one["moves"], size(one["moves"]), True) for one in columns[:MOST_BARS]]
-    rows = [[name(one["name"]), size(one["moves"])] for one in columns]
+    columns = sorted(result["columns"], key=lambda column: -column["moves"])
+    users, number = count(result["users"]), count(len(columns))
+    most = f"; {printable(columns[0]['name'], 50)} says most" if len(columns) > 1 else ""
+    sentence = f"Labels were learnt from {users} private reports of {number} columns{most}."
+    facts = [*_facts(result), (number, "columns", "columns")]
+    bars = [(printable(one["name"], 50), one["moves"], approx(one["moves"]), True) for one in columns[:MOST_BARS]]
+    rows = [[name(column["name"]), approx(column["moves"])] for column in columns]
     rounds = [[ROUNDS.get(one["purpose"], one["purpose"]), count(one["users"])] for one in result["rounds"]]
     sections = [
         blocks.decision(sentence, facts, False, AUDIT, epsilon=result["epsilon"]),
         blocks.section(
             "columns", "Which columns say most", blocks.ranking("How far a column's values can move the score.", bars),
-            blocks.unfolded("every column", ("column", "how far it moves the score"), rows),
+            blocks.details("every column", ("column", "how far it moves the score"), rows),
             "A score is a logarithm of odds: 0.7 doubles them.",
         ),
         _values(columns[:MOST_BARS], result["classes"]),
         blocks.section("rounds", "What users were asked", blocks.table("Rounds", ("for", "users"), rounds, "list")),
-        blocks.of_epsilon(result["epsilon"], 0.0, text.REPORT),
+        blocks.meaning_of_epsilon(result["epsilon"], 0.0, text.REPORT),
         blocks.limits(RAW, [result["honest"], text.SERVER]),
     ]  # fmt: skip
-    origin = [
-        ("Labels", names(result["classes"], letters=40)), ("Scores", MADE.get(result["regime"], result["regime"])),
-        ("Labels are taken to be", MADE.get(result["prior"], result["prior"])),
-        ("Who answers what", MADE.get(result["assigned"], result["assigned"])),
-    ]  # fmt: skip
+    words = {"regime": "Scores", "prior": "Labels are taken to be", "assigned": "Who answers what"}
+    settings = [(word, SETTINGS.get(result[key], result[key])) for key, word in words.items()]
     return page(
         "What was learnt from private reports of a table?", f"{users} users, one bit each.", sections, source,
-        origin=origin, holds="The result holds every value of every column.",
+        origin=[("Labels", names(result["classes"], letters=40)), *settings],
+        holds="The result holds every value of every column.",
     )  # fmt: skip
 
 
 def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
     """Return what each value of a column says, or each part of its range: charts of numbers, tables of categories."""
-    first, *others = (cleaned(label, 40) for label in classes)
-    heads, drawn, folded = ("value", *(f"for {label}, less {first}" for label in others)), list[Any](), list[Block]()
-    every = [score for column in columns for row in column["scores"] for score in row]
-    upright = Axis(
-        "score", min([0.0, *every]), max([0.0, *every])
-    )  # one for all, so that noise looks as small as it is
+    first, *others = (printable(label, 40) for label in classes)
+    heads, figures, numbers = ("value", *(f"for {label}, less {first}" for label in others)), list[Any](), list[Block]()
+    scores = [0.0, *(score for column in columns for row in column["scores"] for score in row)]
+    y = Axis("score", min(scores), max(scores))  # one for all, so that noise looks as small as it is
     for column in columns:
-        title, edges = cleaned(column["name"], 50), column["edges"]
-        what = f"What values of {title} say, compared with the label {first}."
-        parts = column["values"] or [f"{size(a)} to {size(b)}" for a, b in pairwise(edges)]
-        rows = [[name(word, 40), *map(size, row)] for word, row in zip(parts, column["scores"], strict=True)]
+        title, edges = printable(column["name"], 50), column["edges"]
+        description = f"What values of {title} say, compared with the label {first}."
+        parts = column["values"] or [f"{approx(a)} to {approx(b)}" for a, b in pairwise(edges)]
+        rows = [[name(word, 40), *map(approx, row)] for word, row in zip(parts, column["scores"], strict=True)]
         if edges is None and len(rows) <= MOST_BARS:
-            drawn.append(blocks.table(f"Table of {title}", heads, rows, caption=what))
+            figures.append(blocks.table(f"Table of {title}", heads, rows, caption=description))
             continue
-        folded.append(blocks.unfolded(f"what {title} says", heads, rows[:MOST_TABLED]))
+        numbers.append(blocks.details(f"what {title} says", heads, rows[:MOST_ROWS]))
         if edges is not None:
-            by_label, across = (
-                zip(others, zip(*column["scores"], strict=True), strict=True),
-                Axis(title, edges[0], edges[-1]),
-            )
+            by_label = zip(others, zip(*column["scores"], strict=True), strict=True)
             lines = [Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step") for word, row in by_label]
-            drawn.append(Chart(what, across, upright, lines, rules=[(0.0, "says nothing")], height=250))
-    told = f"A score above zero speaks for a label, and against the label {first}."
-    return blocks.section(
-        "values", "What values say", blocks.figures(*drawn) if drawn else None, *folded, told, kind=" across"
-    )
+            x = Axis(title, edges[0], edges[-1])
+            figures.append(Chart(description, x, y, lines, rules=[(0.0, "says nothing")], height=250))
+    caption = f"A score above zero speaks for a label, and against the label {first}."
+    parts = [blocks.figures(*figures)] if figures else []
+    return blocks.section("values", "What values say", *parts, *numbers, caption, kind=" across")

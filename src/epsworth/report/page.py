@@ -1,4 +1,7 @@
-"""A page: one file that asks for nothing, runs one known script and can be read without it."""
+"""A page as one self-contained HTML file.
+
+It loads nothing, runs one known script and can be read without it.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]  # what --json writes
 LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
-MOST_WHOLE = 90_000  # letters of a whole result within its page: with the rest it stays below 250 kB
-MOST_RESULT = 4_000_000  # bytes of a result that may be packed to so few
+MOST_ARCHIVE = 90_000  # letters of a compressed result within its page: with the rest it stays below 250 kB
+MOST_RESULT = 4_000_000  # bytes of a result that may compress to so few
 MOST_POLICY = 100_000  # letters of a policy that a page, or a result, holds
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What the author of a page says of it; each is shown as plain text.
+    """An author's title, purpose and name for a page, each as plain text.
 
     Attributes
     ----------
@@ -60,17 +63,17 @@ class Heading:
 
     def __post_init__(self) -> None:
         for name, most in LETTERS.items():
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, str):
-                raise TypeError(f"{name} must be a text, got {short(given)}")
-            if given is not None and not 1 <= (letters := len(given.strip())) <= most:
-                told = "shorten it" if letters else "leave it out"
-                raise ValueError(f"{name} must have 1 to {most} letters, got {letters:,}; {told}")
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} must be a text, got {short(value)}")
+            if value is not None and not 1 <= (letters := len(value.strip())) <= most:
+                remedy = "shorten it" if letters else "leave it out"
+                raise ValueError(f"{name} must have 1 to {most} letters, got {letters:,}; {remedy}")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a page comes from: its result's file, the command, what else is known, and what its author says."""
+    """The origin of a page: its result's file, the command, further origins by word, and its author's heading."""
 
     content: bytes
     command: str | None = None
@@ -83,12 +86,12 @@ class Source:
         return hashlib.sha256(self.content).hexdigest()
 
     @property
-    def packed(self) -> str:
+    def archive(self) -> str:
         """The result as its page holds it, gzip in base64; or nothing where it is too large."""
         if len(self.content) >= MOST_RESULT:
             return ""
-        found = base64.b64encode(gzip.compress(self.content, 9, mtime=0)).decode()
-        return found if len(found) <= MOST_WHOLE else ""
+        archive = base64.b64encode(gzip.compress(self.content, 9, mtime=0)).decode()
+        return archive if len(archive) <= MOST_ARCHIVE else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,9 +129,8 @@ class Page:
 
 def check_page(path: str | Path) -> None:
     """Refuse a page that cannot be written, or whose name says that it is something else."""
-    named = file_named(path)
-    check_writable(named)
-    if named.suffix.lower() not in (".html", ".htm"):
+    check_writable(path)
+    if file_named(path).suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"cannot write {path}: a page ends in .html; change the ending")
 
 
@@ -137,21 +139,21 @@ def page(
     origin: Iterable[tuple[str, object]], holds: str = "", more: object = "", title: str = "", policy: str = "",
     whole: bool = True, numbers: Mapping[str, Any] | None = None,
 ) -> Page:  # fmt: skip
-    """Return a page; ``numbers`` are what the script reads where curves are explored; other sliders say all.
+    """Return a page; ``numbers`` are what the script reads on a page of curves; other pages' sliders hold all.
 
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
     """
-    shown, kept = [one for one in sections if one is not None], source.packed if whole else ""
-    if whole and not kept:
+    parts, archive = [part for part in sections if part is not None], source.archive if whole else ""
+    if whole and not archive:
         size = f"{len(source.content):,} bytes"
         holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
-    sliders = (one for part in shown for one in part["blocks"] if one["is"] == "slider")
-    read = {"sliders": {one["key"]: one["moved"] for one in sliders}} if numbers is None else numbers
+    sliders = (block for part in parts for block in part["blocks"] if block["is"] == "slider")
+    data = {"sliders": {block["key"]: block["changes"] for block in sliders}} if numbers is None else numbers
     html = _template().render(
-        question=question, about=about, sections=shown, source=source, title=source.heading.title or title or question,
-        whole=Markup(kept), policy=bool(policy), holds=holds, more=more, origin=list(origin),
-        interactive=numbers is not None, numbers={**read, **({"policy": policy} if policy else {})},
+        question=question, about=about, sections=parts, source=source, title=source.heading.title or title or question,
+        whole=Markup(archive), policy=bool(policy), holds=holds, more=more, origin=list(origin),
+        interactive=numbers is not None, numbers={**data, **({"policy": policy} if policy else {})},
         command=None if source.command is None else text.without_folders(source.command),
         today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip
@@ -160,21 +162,21 @@ def page(
 
 @cache
 def _template() -> Template:
-    """Return the one template: a text is escaped, and its characters seen, wherever it is put out."""
+    """Return the one template, which escapes all output and makes its characters visible."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = files("epsworth.report")
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(str(folder)), autoescape=True, undefined=StrictUndefined, finalize=text.escaped,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    style, script = (Markup("\n" + (folder / one).read_text(encoding="utf-8")) for one in ("page.css", "page.js"))
-    made.globals |= {
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    style, script = (Markup("\n" + (folder / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
+    environment.globals |= {
         "style": style, "script": script, "digests": (_digest(style), _digest(script)), "terms_in": text.terms_in,
-        "shapes": [Markup(one) for one in SHAPES], "version": __version__,
+        "shapes": list(map(Markup, SHAPES)), "version": __version__,
     }  # fmt: skip
-    return made.get_template("page.html.jinja")
+    return environment.get_template("page.html.jinja")
 
 
 def _digest(content: str) -> str:

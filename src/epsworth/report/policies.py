@@ -1,4 +1,7 @@
-"""The pages of a policy, and of one made for a classifier: what it promises, sends and keeps, and what it cannot do."""
+"""The pages of a policy, and of one made for a classifier.
+
+What it promises, sends and keeps, and what it cannot do.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +18,31 @@ from epsworth.report import blocks, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import Chart
 from epsworth.report.page import MOST_POLICY, Document, Page, Source, page
-from epsworth.report.text import at, cleaned, markup, mechanism_name, name, names, share_down, share_up, size, sure
+from epsworth.report.text import approx, epsilon_is, markup, mechanism_name, name, names, printable, share_up
 from epsworth.rounding import show_up
 from epsworth.utility.curves import Curves
 from epsworth.utility.tailored import Tailored
 from epsworth.values import written
 
-MOST_RULES = 60  # that are listed
-MOST_DRAWN = 8  # features whose releases are drawn
-CELLS = 40  # of a picture of what is sent
+MOST_RULES, MOST_CHARTS = 60, 8  # features in the table, and with a chart
+CELLS = 40  # of a chart of what is sent
 SINGLE, COUNTED = 120, 1000  # values: so many have a cell each; of so many, cells hold equally many
 LABELS = (2, 3, 4, 5, 10, 100)
 VALUES = ("low", "middle", "high")
-MOST_EPSILONS = 60  # at which a tailored policy is told
+MOST_EPSILONS = 60  # in the table of a tailored policy
 
 
 def policy_page(policy: Policy, source: Source, content: str) -> Page:
-    """Return the page; ``content`` is the policy as it is written."""
+    """Return the page; ``content`` is the policy's file."""
     promise, fits, tailoring = policy.guarantee, len(content) <= MOST_POLICY, policy.tailoring
     together = tailoring and markup(
         "{}: released together, at {} for all of them. A client finds the region of its record by the copy of the "
         "classifier in the policy, draws one of {} regions at random, and sends values that stand for it. Single "
         "values mean nothing.",
-        names(tailoring.names), at(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
+        names(tailoring.names), epsilon_is(float(tailoring.epsilon)), f"{len(tailoring.labels):,}",
     )  # fmt: skip
-    kept = [[str(many), share_up(ceiling(promise.epsilon, many, promise.delta))] for many in LABELS]
-    told = (
+    ceilings = [[str(labels), share_up(ceiling(promise.epsilon, labels, promise.delta))] for labels in LABELS]
+    sentence = (
         "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
         "classifier, whatever it does with what is sent, gives that label at most so often."
     )
@@ -48,11 +50,11 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
         _promise(policy),
         _rules(policy) if policy.rules else None,
         blocks.section("tailored", "Made for one classifier", blocks.paragraph(together)) if together else None,
-        _sent(policy),
-        blocks.of_epsilon(promise.epsilon, promise.delta, text.RECORD),
+        _releases(policy),
+        blocks.meaning_of_epsilon(promise.epsilon, promise.delta, text.RECORD),
         blocks.section(
-            "ceilings", "What no classifier can do", blocks.paragraph(told),
-            blocks.table("Table of ceilings", ("labels", "kept at most"), kept),
+            "ceilings", "What no classifier can do", blocks.paragraph(sentence),
+            blocks.table("Table of ceilings", ("labels", "kept at most"), ceilings),
         ),
         _policy_limits(policy),
     ]  # fmt: skip
@@ -69,17 +71,17 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
 
 
 def _promise(policy: Policy) -> Block:
-    promise, many = policy.guarantee, len(policy.names)
+    promise, features = policy.guarantee, len(policy.names)
     slack = f", δ{text.SPACE}={text.SPACE}{show_up(promise.delta)}" if promise.delta else ""
-    sampled = f", of which {policy.released} at random are sent" if policy.sampling is not None else ""
-    over = "its one perturbed feature" if many == 1 else f"all {many} perturbed features together"
+    sample = f", of which {policy.released} at random are sent" if policy.sampling is not None else ""
+    over = "its one perturbed feature" if features == 1 else f"all {features} perturbed features together"
     sentence = (
-        f"One release of a record under this policy costs its person at most {at(promise.epsilon)}{slack} for {over}"
-        f"{sampled}, whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
+        f"One release of a record under this policy costs its person at most {epsilon_is(promise.epsilon)}{slack} for "
+        f"{over}{sample}, whatever the values, whatever an attacker knows, and whatever is done with it afterwards."
     )
     facts = [
         (show_up(promise.epsilon), "ε per record, at most", "total"),
-        (str(many), "perturbed features", "features"),
+        (str(features), "perturbed features", "features"),
         (share_up(text.observed(promise.epsilon, promise.delta, 0.5)), text.CERTAINTY, "after"),
     ]
     return blocks.decision(sentence, facts, good=True, epsilon=promise.epsilon, delta=promise.delta)
@@ -88,83 +90,84 @@ def _promise(policy: Policy) -> Block:
 def _rules(policy: Policy) -> Block:
     rows = []
     for rule in policy.rules[:MOST_RULES]:
-        one, instead = rule.feature, list[str]()
-        points = f", {one.points:,} values" if one.points else ""
-        instead += [] if rule.missing is None else [markup("missing: {}", name(written(rule.missing), 30))]
-        if rule.outside is not None:
-            ends = rule.outside == "clamp"
-            instead.append("beyond the range: its end" if ends else markup("undeclared: {}", name(rule.outside, 30)))
+        feature, replacements = rule.feature, list[str]()
+        points = f", {feature.points:,} values" if feature.points else ""
+        span = f"{feature.lower:,.9g} to {feature.upper:,.9g}{points}"
+        if rule.missing is not None:
+            replacements.append(markup("missing: {}", name(written(rule.missing), 30)))
+        if rule.outside == "clamp":
+            replacements.append("beyond the range: its end")
+        elif rule.outside is not None:
+            replacements.append(markup("undeclared: {}", name(rule.outside, 30)))
         rows.append([
-            name(one.name),
-            f"{one.lower:,.9g} to {one.upper:,.9g}{points}" if one.categories is None else names(one.categories, 6, 30),
+            name(feature.name), span if feature.categories is None else names(feature.categories, 6, 30),
             name(mechanism_name(rule.mechanism)), rule.promise,
-            f"{rule.points or rule.kernel.points:,}", markup("; ").join(instead) or "–",
+            f"{rule.points or rule.kernel.points:,}", markup("; ").join(replacements) or "–",
         ])  # fmt: skip
     heads = ("feature", "range or categories", "mechanism", "promise", "values that can be sent")
     rest = len(policy.rules) - MOST_RULES
-    listed = blocks.table("Table of the features", (*heads, "what else is read as"), rows)
+    table = blocks.table("Table of the features", (*heads, "what else is read as"), rows)
     more = f"{rest} more features stand in the policy." if rest > 0 else None
-    return blocks.section("rules", "Feature by feature", listed, more, kind=" across")
+    return blocks.section("rules", "Feature by feature", table, more, kind=" across")
 
 
-def _sent(policy: Policy) -> Block | None:
+def _releases(policy: Policy) -> Block | None:
     """Return what each rule sends for a low, a middle and a high value: charts, their numbers, and few shares."""
-    drawn, numbers = list[Any](), list[Block]()
-    for rule in policy.rules[:MOST_DRAWN]:
-        chart, *rows = _of_numbers(rule) if rule.feature.categories is None else (_of_categories(rule),)
-        drawn.append(chart)
-        numbers += rows
-    if not drawn:
+    if not policy.rules:
         return None
-    told = "How likely a released value falls where, computed from the integers that clients draw from."
-    if len(policy.rules) > MOST_DRAWN:
-        told += f" The first {MOST_DRAWN} of {len(policy.rules)} features are drawn."
-    figures = blocks.figures(*drawn)
-    return blocks.section("sent", "What is sent, by the true value", figures, *numbers, told, kind=" across")
+    figures, numbers = list[Any](), list[Block]()
+    for rule in policy.rules[:MOST_CHARTS]:
+        figure, *details = _of_number(rule) if rule.feature.categories is None else (_of_category(rule),)
+        figures.append(figure)
+        numbers += details
+    caption = "How likely a released value falls where, computed from the integers that clients draw from."
+    if len(policy.rules) > MOST_CHARTS:
+        caption += f" The first {MOST_CHARTS} of {len(policy.rules)} features are drawn."
+    charts = blocks.figures(*figures)
+    return blocks.section("sent", "What is sent, by the true value", charts, *numbers, caption, kind=" across")
 
 
-def _of_numbers(rule: Rule) -> tuple[Chart, Block]:
-    feature, shown, points = rule.feature, cleaned(rule.feature.name, 40), rule.points or rule.kernel.points
+def _of_number(rule: Rule) -> tuple[Chart, Block]:
+    feature, title, points = rule.feature, printable(rule.feature.name, 40), rule.points or rule.kernel.points
     share = np.linspace(0, 1, CELLS + 1)
     if points <= COUNTED:
         cuts = np.arange(0, points, 1 if points <= SINGLE else math.ceil(points / CELLS))
         share = (np.append(cuts, points) - 0.5) / (points - 1)
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
-    own = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
+    values = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
     return blocks.histogram(
-        f"How likely a released value of {shown} falls where, by {cleaned(mechanism_name(rule.mechanism))}, for a low, "
-        "a middle and a high true value.", shown, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
-        f"what is sent of {shown}", (f"released {shown}", *(f"from {value:g}, about" for value in own)), height=250,
+        f"How likely a released value of {title} falls where, by {printable(mechanism_name(rule.mechanism))}, for a "
+        "low, a middle and a high true value.", title, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
+        f"what is sent of {title}", (f"released {title}", *(f"from {value:g}, about" for value in values)), height=250,
     )  # fmt: skip
 
 
-def _of_categories(rule: Rule) -> Block:
+def _of_category(rule: Rule) -> Block:
     """Return no chart but a table: the true category, and every other one."""
-    weights, many = rule.kernel.weights(0), len(rule.feature.categories or ())
+    weights, categories = rule.kernel.weights(0), len(rule.feature.categories or ())
     shares = (("the true one", weights[0] / sum(weights)), ("each other one", weights[1] / sum(weights)))
-    rows = [[word, f"{size(100 * one)}{text.SPACE}%", blocks.bar(100 * one)] for word, one in shares]
-    told = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{many:,}")
-    label = f"Table of {cleaned(rule.feature.name, 40)}"
-    return blocks.table(label, ("category", "chance", None), rows, "list", caption=told)
+    rows = [[word, f"{approx(100 * share)}{text.SPACE}%", blocks.bar(100 * share)] for word, share in shares]
+    caption = markup("{}: one of {} categories is sent, about", name(rule.feature.name, 40), f"{categories:,}")
+    label = f"Table of {printable(rule.feature.name, 40)}"
+    return blocks.table(label, ("category", "chance", None), rows, "list", caption=caption)
 
 
 def _policy_limits(policy: Policy) -> Block:
     passing = policy.passing.columns
     some = f"{', '.join(passing[:12])}{' and more' if len(passing) > 12 else ''}"
     what = "ranges" if policy.tailoring is None else "ranges and copy"
-    said = [
+    sentences = [
         f"{f'Sent as they are: {some}' if passing else 'No other column is sent'}; a column that the policy does not "
         "name is refused; that a person takes part is seen, too.",
         f"{text.ONE_RELEASE} Clients can keep a ledger.",
         "The promise holds where clients run this very policy: compare its fingerprint, and ask where its "
         f"{what} came from.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",
-        *([text.MORE] if policy.guarantee.delta else []),
-        *([] if policy.tailoring is None else [f"{text.COPY}."]),
+        *([text.SLACK] if policy.guarantee.delta else []),
+        *([] if policy.tailoring is None else [f"{text.SURROGATE}."]),
     ]
-    raw = "This page is computed from the policy alone, which every client holds."
-    return blocks.limits(raw, said)
+    return blocks.limits("This page is computed from the policy alone, which every client holds.", sentences)
 
 
 # ---- made for one classifier
@@ -179,91 +182,91 @@ def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
 
 def tailored_page(result: Document, source: Source) -> Page:
     """Return the page, with what clients run where the result holds it."""
-    made, policy = result["tailored"], ""
+    tailored, policy = result["tailored"], ""
     if "policy" in result:
         try:  # as it says itself, without what others wrote beside it
             policy = Policy.from_toml(result["policy"]).to_toml()
         except ValueError as error:
             raise ValueError(f"policy: {error}") from None
     sections = [
-        _kept(made), _measured(made), _elsewhere(Curves.from_dict(result["curves"])) if "curves" in result else None,
-        blocks.of_epsilon(made["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(made),
+        _decision(tailored), _shares(tailored),
+        _other_epsilons(Curves.from_dict(result["curves"])) if "curves" in result else None,
+        blocks.meaning_of_epsilon(tailored["epsilon_per_record"], 0.0, text.RECORD), _tailored_limits(tailored),
     ]  # fmt: skip
     origin = [
-        ("Policy", markup("fingerprint {}", text.code(made["policy"], 80))),
-        ("Copy of the classifier", made["copied"]),
-        ("Records held out", text.count(made["records"])),
-        ("Bounds hold", sure(made["confidence"])),
+        ("Policy", markup("fingerprint {}", text.code(tailored["policy"], 80))),
+        ("Copy of the classifier", tailored["copied"]),
+        ("Records held out", text.count(tailored["records"])),
+        ("Bounds hold", text.certainty(tailored["confidence"])),
     ]
     more = "The policy is the file that --policy wrote: compare its fingerprint."
     return page(
-        "What does this tailored policy keep?", markup("Released together: {}.", names(made["sensitive"])), sections,
-        source, origin=origin, more="" if policy else more, policy=policy,
+        "What does this tailored policy keep?", markup("Released together: {}.", names(tailored["sensitive"])),
+        sections, source, origin=origin, more="" if policy else more, policy=policy,
         holds=f"The result holds these numbers{' and the policy' if policy else ', and not the tables of the policy'}.",
     )  # fmt: skip
 
 
-def _kept(made: Document) -> Block:
-    epsilon = made["epsilon_per_record"]
+def _decision(tailored: Document) -> Block:
+    epsilon, records = tailored["epsilon_per_record"], tailored["records"]
     facts = [
         (show_up(epsilon), "ε per record", "total"),
         (share_up(text.observed(epsilon, 0.0, 0.5)), text.CERTAINTY, "after"),
     ]
-    if not made["records"]:
+    if not records:
         unknown = "no record was held out, so how often labels stay is not known"
-        return blocks.decision(f"This policy costs {at(epsilon)} per record; {unknown}.", facts, good=False)
-    kept = share_down(made["kept"])
+        return blocks.decision(f"This policy costs {epsilon_is(epsilon)} per record; {unknown}.", facts, good=False)
+    kept = text.share_down(tailored["kept"])
     sentence = (
-        f"At {at(epsilon)} per record labels stay with probability {kept} on average over "
-        f"{text.count(made['records'])} held-out records; for people like those in the table at least "
-        f"{share_down(made['held_out']['lower'])}, {sure(made['confidence'])}."
+        f"At {epsilon_is(epsilon)} per record labels stay with probability {kept} on average over "
+        f"{text.count(records)} held-out records; for people like those in the table at least "
+        f"{text.share_down(tailored['held_out']['lower'])}, {text.certainty(tailored['confidence'])}."
     )
     facts.insert(1, (kept, "of the labels stay, on held-out records", "kept"))
     return blocks.decision(sentence, facts, good=True, epsilon=epsilon)
 
 
-def _measured(made: Document) -> Block:
-    rows = [("ceiling: what no mechanism exceeds for the worst input", made["ceiling"], share_up)]
-    if made["records"]:
-        proven = made.get("certified")
-        rows = [
-            ("labels kept, on held-out records", made["kept"], share_down),
-            ("the same, every label counting alike", made["balanced"], share_down),
-            ("for people like those in the table, at least", made["held_out"]["lower"], share_down),
-            ("for people like those in the table, at most", made["held_out"]["upper"], share_up),
-            ("held-out records with the same label in the copy", made["agreement"], share_down),
-            *([] if proven is None else [("the same, proven over all that can be sent", proven, share_down)]),
-            ("records that send the same whatever their values are", made["constant"], share_up),
-            *rows,
+def _shares(tailored: Document) -> Block:
+    shares = [("ceiling: what no mechanism exceeds for the worst input", tailored["ceiling"], share_up)]
+    if tailored["records"]:
+        proven = tailored.get("certified")
+        shares = [
+            ("labels kept, on held-out records", tailored["kept"], text.share_down),
+            ("the same, every label counting alike", tailored["balanced"], text.share_down),
+            ("for people like those in the table, at least", tailored["held_out"]["lower"], text.share_down),
+            ("for people like those in the table, at most", tailored["held_out"]["upper"], share_up),
+            ("held-out records with the same label in the copy", tailored["agreement"], text.share_down),
+            *([] if proven is None else [("the same, proven over all that can be sent", proven, text.share_down)]),
+            ("records that send the same whatever their values are", tailored["constant"], share_up),
+            *shares,
         ]
-    told = [[word, shown(share), blocks.bar(100 * share)] for word, share, shown in rows]
-    listed = blocks.table("Table of what is kept", ("of all labels", "share", None), told)
-    return blocks.section("kept", "What it keeps", listed, kind=" across")
+    rows = [[word, rounded(share), blocks.bar(100 * share)] for word, share, rounded in shares]
+    table = blocks.table("Table of what is kept", ("of all labels", "share", None), rows)
+    return blocks.section("kept", "What it keeps", table, kind=" across")
 
 
-def _elsewhere(curves: Curves) -> Block:
+def _other_epsilons(curves: Curves) -> Block:
     """Return how much is kept at other epsilons, by the same records."""
-    which = range(0, len(curves.epsilons), max(1, len(curves.epsilons) // MOST_EPSILONS))
-    kinds = (curves.average(), curves.worst())
+    bounds = (curves.average(), curves.worst())
     rows = [
         [show_up(curves.guarantees[0][e].epsilon)]
-        + [f"{share_down(float(one.lower[0, e]))} to {share_up(float(one.upper[0, e]))}" for one in kinds]
-        for e in which
+        + [f"{text.share_down(float(one.lower[0, e]))} to {share_up(float(one.upper[0, e]))}" for one in bounds]
+        for e in range(0, len(curves.epsilons), max(1, len(curves.epsilons) // MOST_EPSILONS))
     ]
-    listed = blocks.table("Labels kept, by ε", ("ε per record", "on average", "the worst record"), rows)
-    told = f"What policies made alike keep of the same {len(curves.labels)} records, at other epsilons."
-    return blocks.section("curves", "At other epsilons", listed, told, kind=" across")
+    table = blocks.table("Labels kept, by ε", ("ε per record", "on average", "the worst record"), rows)
+    caption = f"What policies made alike keep of the same {len(curves.labels)} records, at other epsilons."
+    return blocks.section("curves", "At other epsilons", table, caption, kind=" across")
 
 
-def _tailored_limits(made: Document) -> Block:
-    said = [
+def _tailored_limits(tailored: Document) -> Block:
+    sentences = [
         "Columns that the policy lets pass are sent as they are, others not at all. That a person takes part is seen.",
         text.ONE_RELEASE,
-        f"{text.COPY} ({text.count(made['size'])} bytes).",
+        f"{text.SURROGATE} ({text.count(tailored['size'])} bytes).",
         "The ε covers neither what the model was fitted on nor the records that made the policy: these must be public.",
     ]
-    if made.get("public") is True:
-        raw = "This page is computed from the records that made the policy, which were declared public."
-        return blocks.limits(raw, said, made["notes"])
-    whose = "This page is computed from the records that made the policy, which were not declared public:"
-    return blocks.limits("page and policy tell about them, and about the model.", said, made["notes"], private=whose)
+    source = "This page is computed from the records that made the policy, which were"
+    if tailored.get("public") is True:
+        return blocks.limits(f"{source} declared public.", sentences, tailored["notes"])
+    audience = "page and policy tell about them, and about the model."
+    return blocks.limits(audience, sentences, tailored["notes"], warning=f"{source} not declared public:")

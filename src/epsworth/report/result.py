@@ -1,4 +1,4 @@
-"""From a result, or a file that holds one, to its page."""
+"""The page of a result, or of a file that holds one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.policy import Policy
 from epsworth.report.curves import curves_page
+from epsworth.report.curves_view import CurvesView, quantities_of
 from epsworth.report.learned import learnt_page, plan_page, table_page
 from epsworth.report.page import Document, Heading, Page, Source
 from epsworth.report.policies import document_of, policy_page, tailored_page
 from epsworth.report.releases import exposure_page, noise_page, pac_page
-from epsworth.report.shown import Shown, held
 from epsworth.space import Domain, LeakWarning
 from epsworth.study import WANTED, StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
@@ -101,32 +101,33 @@ def report(
     >>> "Take " in ew.report.report(ranked.to_dict()).html
     True
     """
-    for name, value, kind, told in (
+    for name, value, kind, words in (
         ("panels", panels, Panels, "what panels_of returns"), ("origins", origins, Mapping, "a mapping of texts"),
         ("command", command, str, "a text"), ("heading", heading, Heading, "a Heading of title, purpose and author"),
     ):  # fmt: skip
         if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name} must be {told}, got {short(value)}")
+            raise TypeError(f"{name} must be {words}, got {short(value)}")
     source = Source(b"", command, origins or {}, heading or Heading())
-    wanted = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
+    requested = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
     if isinstance(result, (str, Path)):
-        return _of_file(file_named(result), wanted, source)
+        return _of_file(file_named(result), requested, source)
     if isinstance(result, Policy):
-        return _of_policy(result.to_toml(), wanted, source)
+        return _of_policy(result.to_toml(), requested, source)
     if isinstance(result, Tailored):
         result = document_of(result)
     if isinstance(result, Mapping):
-        return _of_document(json.loads(content := _written(result)), wanted, replace(source, content=content))
+        content = _json(result)
+        return _of_document(json.loads(content), requested, replace(source, content=content))
     if not isinstance(result, (Curves, StudyResult)):
         raise TypeError(f"result must be {KINDS}, got a {type(result).__name__}")
-    document = result.to_dict() | ({} if panels is None else beside(panels))
-    source = replace(source, content=_written(document))
+    document = result.to_dict() | ({} if panels is None else panels_document(panels))
+    source = replace(source, content=_json(document))
     if isinstance(result, StudyResult):
-        return _of_study(result, wanted, source, document)
-    return _of_curves(result, wanted, source, document.get("population"), panels)
+        return _of_study(result, requested, source, document)
+    return _of_curves(result, requested, source, document.get("population"), panels)
 
 
-def beside(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any]:
+def panels_document(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any]:
     """Return what a file keeps beside curves: what a page shows of one record, and declared ranges."""
     ranges = domain if panels is None else panels.domain if panels.declared else None
     declared = {} if ranges is None else {"domain": ranges.to_dict()}
@@ -136,72 +137,73 @@ def beside(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any
 # ---- kinds of results
 
 
-def _of_file(path: Path, asked: dict[str, Any], source: Source) -> Page:
+def _of_file(path: Path, requested: dict[str, Any], source: Source) -> Page:
     policy = path.suffix.lower() == ".toml"
     with reading(path, "policy" if policy else "result file", most=RESULT_BYTES) as content:
         if policy:
-            return _of_policy(content.decode(), asked, source)
-        document = read_json(content)
-        return _of_document(document if isinstance(document, Mapping) else {}, asked, replace(source, content=content))
+            return _of_policy(content.decode(), requested, source)
+        document, source = read_json(content), replace(source, content=content)
+        return _of_document(document if isinstance(document, Mapping) else {}, requested, source)
 
 
-def _of_policy(content: str, asked: dict[str, Any], source: Source) -> Page:
-    _nothing_asked(asked)
+def _of_policy(content: str, requested: dict[str, Any], source: Source) -> Page:
+    _check_no_request(requested)
     return policy_page(Policy.from_toml(content), replace(source, content=content.encode()), content)
 
 
-def _of_document(document: Document, asked: dict[str, Any], source: Source) -> Page:
-    """Return the page of what --json or -o wrote; a recommendation is asked again what it was asked."""
-    with _damaged():
+def _of_document(document: Document, requested: dict[str, Any], source: Source) -> Page:
+    """Return the page of what --json or -o wrote; a recommendation is computed again as its file says."""
+    with _check_damage():
         if is_study_result(document):
-            return _of_study(StudyResult.from_dict(document), asked, source, document)
-        said, curves = document.get("recommendation"), document.get("curves")
-        if not isinstance(said, dict) or not isinstance(curves, dict):
-            said, curves = {}, document
+            return _of_study(StudyResult.from_dict(document), requested, source, document)
+        recommendation, curves = document.get("recommendation"), document.get("curves")
+        if not isinstance(recommendation, dict) or not isinstance(curves, dict):
+            recommendation, curves = {}, document
         if curves.get("format") != FORMAT:
-            return _of_command(document, asked, source)
-        found, around = Curves.from_dict(curves), document.get("panels")
-        if said:
-            said = {name: said[name] for name in WANTED}
-            if said["at_most_sure"] is not None:
-                said["max_epsilon"] = None  # follows from it
-        panels = None if around is None else Panels.from_dict(around)
-        return _of_curves(found, _over(said, asked), source, curves.get("population"), panels)
+            return _of_command(document, requested, source)
+        found, panels = Curves.from_dict(curves), document.get("panels")
+        defaults = {name: recommendation[name] for name in WANTED} if recommendation else {}
+        if defaults.get("at_most_sure") is not None:
+            defaults["max_epsilon"] = None  # follows from it
+        panels = None if panels is None else Panels.from_dict(panels)
+        return _of_curves(found, _merge(defaults, requested), source, curves.get("population"), panels)
 
 
-def _of_command(document: Document, asked: dict[str, Any], source: Source) -> Page:
-    for needed, page in DOCUMENTS:
-        if needed <= document.keys():
-            _nothing_asked(asked)
+def _of_command(document: Document, requested: dict[str, Any], source: Source) -> Page:
+    for keys, page in DOCUMENTS:
+        if keys <= document.keys():
+            _check_no_request(requested)
             return page(document, source)
     raise ValueError(f"holds no result that has a page: {NO_RESULT}")
 
 
-def _of_study(result: StudyResult, asked: dict[str, Any], source: Source, document: Document) -> Page:
-    source, wanted = replace(source, origins=result.origins()), _over(result.study.wanted, asked)
-    return _of_curves(result.curves, wanted, source, document["curves"].get("population"), result.panels)
+def _of_study(result: StudyResult, requested: dict[str, Any], source: Source, document: Document) -> Page:
+    source, requested = replace(source, origins=result.origins()), _merge(result.study.wanted, requested)
+    return _of_curves(result.curves, requested, source, document["curves"].get("population"), result.panels)
 
 
-def _of_curves(curves: Curves, asked: dict[str, Any], source: Source, population: Any, around: Panels | None) -> Page:
+def _of_curves(
+    curves: Curves, requested: dict[str, Any], source: Source, population: Any, panels: Panels | None
+) -> Page:
     defaults = {"at_least": 0.9, "on": "average" if len(curves.labels) > 1 else "worst", "of": "stability"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
-        found = recommend(curves, **_over(defaults, asked))
+        recommendation = recommend(curves, **_merge(defaults, requested))
     people = None  # where the file holds none they are computed
     if population is not None:
-        people = {of: read_as(Population, population[of]) for of in held(curves)}
-    return curves_page(Shown.of(curves, found, people, asked=asked.get("at_least") is not None), source, around)
+        people = {of: read_as(Population, population[of]) for of in quantities_of(curves)}
+    view = CurvesView.of(curves, recommendation, people, requested=requested.get("at_least") is not None)
+    return curves_page(view, source, panels)
 
 
-def _over(said: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what is asked, and what a file says where that is silent."""
-    given = {name: value for name, value in asked.items() if value is not None}
-    if given.keys() & set(LIMITS):
-        said = {name: value for name, value in said.items() if name not in LIMITS}
-    return {**said, **given}
+def _merge(defaults: dict[str, Any], requested: dict[str, Any]) -> dict[str, Any]:
+    """Return what is requested, and what a file says where that is silent."""
+    given = {name: value for name, value in requested.items() if value is not None}
+    dropped = LIMITS if given.keys() & set(LIMITS) else ()
+    return {name: value for name, value in defaults.items() if name not in dropped} | given
 
 
-def _written(document: Document) -> bytes:
+def _json(document: Document) -> bytes:
     """Return a result as `save` writes it."""
     try:
         return (json.dumps(dict(document), allow_nan=False) + "\n").encode()
@@ -209,13 +211,13 @@ def _written(document: Document) -> bytes:
         raise ValueError(f"result holds what JSON cannot: {error}; pass what to_dict returns") from None
 
 
-def _nothing_asked(asked: dict[str, Any]) -> None:
-    if any(value is not None for value in asked.values()):
+def _check_no_request(requested: dict[str, Any]) -> None:
+    if any(value is not None for value in requested.values()):
         raise ValueError(f"nothing is asked of this result: leave out {', '.join(WANTED)}")
 
 
 @contextmanager
-def _damaged() -> Iterator[None]:
+def _check_damage() -> Iterator[None]:
     """Refuse what no page can be made of in a sentence, whichever part of it finds out."""
     try:
         yield

@@ -1,8 +1,8 @@
-"""Words and numbers of pages: every number rounded to the safe side, every text of a file a text; names, sentences.
+"""Numbers, names and sentences of pages.
 
-A bound is kept as a whole number of 10^-digits, lower ones rounded down and upper ones up. Rounding to fewer digits
-afterwards gives what rounding the result itself would give, so that every number shown is that of the result.
-What comes from a file is hostile: names, labels and notes stay text.
+Every number is rounded to the safe side: a bound is a whole number of 10^-digits, lower ones rounded down and upper
+ones up. Rounding to fewer digits afterwards gives what rounding the result itself would give, so that every number on a
+page is that of the result. What comes from a file is hostile: names, labels and notes stay text.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from epsworth.utility.policies import NAME as POLICY
 
 SPACE = "\u00a0"  # between a number and its unit
 SIGNIFICANT = 3  # digits of a share
-LEAST = Decimal("0.0001")  # per cent of a share that are told apart
-PRIORS = (1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 99)  # per cent that somebody held likely before
+FINEST = Decimal("0.0001")  # step of a share, in per cent
+PRIORS = (1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 99)  # an attacker's suspicion before, in per cent
 EVEN = 50
 MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
 
-UNSEEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, text that turns other text round, half characters, line ends
-LONGEST, NOTE = 100, 1000  # characters of a name, and of a sentence
-MOST_NAMES = 12  # columns that are named
+INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, direction marks, surrogates, line separators
+NAME_LENGTH, TEXT_LENGTH = 100, 1000  # characters of a name, and of a sentence
+MOST_NAMES = 12  # columns in a list
 
 # ---- numbers
 
@@ -101,21 +101,21 @@ def share_down(value: float) -> str:
 
 
 def _percent(value: float, rounding: str) -> str:
-    """Return a hundred times the digits that a share prints as, rounded; the page's script does the same."""
+    """Return a hundred times the digits that a share prints as, rounded."""
     exact = Decimal(repr(float(value))) * 100
     if exact == 0:
         return "0"
-    step = max(LEAST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
-    found = exact.quantize(step, rounding)
-    near = 0 if rounding == ROUND_CEILING else 10  # steps from 100 %, where more digits are told
-    while found + near * step >= 100 > exact and step > LEAST:
+    step = max(FINEST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
+    rounded = exact.quantize(step, rounding)
+    margin = 0 if rounding == ROUND_CEILING else 10  # steps from 100 %, where more digits are printed
+    while rounded + margin * step >= 100 > exact and step > FINEST:
         step /= 10
-        found = exact.quantize(step, rounding)
-    text = f"{found:f}"
+        rounded = exact.quantize(step, rounding)
+    text = f"{rounded:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def size(value: float) -> str:
+def approx(value: float) -> str:
     """Print what is no promise, to four digits."""
     return f"{value:.4g}"
 
@@ -125,18 +125,18 @@ def count(value: int) -> str:
     return f"{operator.index(value):,}"
 
 
-def at(epsilon: float, digits: int = 6) -> str:
-    """Say an epsilon within a sentence."""
+def epsilon_is(epsilon: float, digits: int = 6) -> str:
+    """Print an epsilon within a sentence."""
     return f"ε{SPACE}={SPACE}{show_up(epsilon, digits)}"
 
 
-def sure(confidence: float) -> str:
-    """Say how surely something holds."""
+def certainty(confidence: float) -> str:
+    """Print how surely something holds."""
     return how_sure(confidence).replace(" %", f"{SPACE}%")
 
 
 def observed(total: float, delta: float, prior: float) -> float:
-    """Return what an observer may know after one release, as a share rounded outwards.
+    """Return an observer's posterior after one release, as a share rounded outwards.
 
     Claim: under a pure promise, whoever gave a value a probability of at most ``prior`` gives it at most this much
     afterwards: p / (p + (1 - p) e^-E).  Under an (E, delta) promise, whoever must name the true one of two values, one
@@ -154,15 +154,14 @@ def observed(total: float, delta: float, prior: float) -> float:
     where both bind, with a = 1 - b = (e^E + delta) / (e^E + 1).
     """
     other, fade = 1 - prior, math.exp(-total)
+    posterior = prior / (prior + other * fade)
     if delta > 0:
-        found = max(prior + other * delta, other + prior * delta, (1 + fade * delta) / (1 + fade))
-    else:
-        found = prior / (prior + other * fade)
-    return min(1.0, found * MARGIN)
+        posterior = max(prior + other * delta, other + prior * delta, (1 + fade * delta) / (1 + fade))
+    return min(1.0, posterior * MARGIN)
 
 
-def weak(total: float, delta: float = 0.0) -> str:
-    """Say so where a promise per record protects less than what a recommendation accepts by default; else nothing."""
+def protection_note(total: float, delta: float = 0.0) -> str:
+    """Say where a promise per record protects less than what a recommendation accepts by default; else nothing."""
     if observed(total, delta, 0.5) <= observed(MAX_EPSILON, 0.0, 0.5):
         return ""
     accepted = f"ε{SPACE}={SPACE}{show_up(MAX_EPSILON)} per record"
@@ -172,22 +171,22 @@ def weak(total: float, delta: float = 0.0) -> str:
 # ---- what comes from a file
 
 
-def cleaned(text: object, most: int = LONGEST) -> str:
-    r"""Return text in which every character is seen: others are named, and what is too long is cut.
+def printable(text: object, most: int = NAME_LENGTH) -> str:
+    r"""Return text in which every character is visible: others are written as codes, and a long text is cut.
 
     Examples
     --------
-    >>> cleaned("age\u202etxt"), cleaned("x" * 99, 4)
+    >>> printable("age\u202etxt"), printable("x" * 99, 4)
     ('age⟨U+202E⟩txt', 'xxx…')
     """
-    shown = "".join(
-        f"⟨U+{ord(letter):04X}⟩" if unicodedata.category(letter) in UNSEEN else letter
+    letters = "".join(
+        f"⟨U+{ord(letter):04X}⟩" if unicodedata.category(letter) in INVISIBLE else letter
         for letter in str(text)[: most + 1]
     )
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return letters if len(letters) <= most else f"{letters[: most - 1]}…"
 
 
-def escaped(text: object, most: int = NOTE) -> Markup:
+def escaped(text: object, most: int = TEXT_LENGTH) -> Markup:
     """Return text for HTML, between tags or within quotes; markup of this package stays.
 
     Examples
@@ -195,15 +194,15 @@ def escaped(text: object, most: int = NOTE) -> Markup:
     >>> str(escaped("</script>")), str(escaped('"'))
     ('&lt;/script&gt;', '&#34;')
     """
-    return text if isinstance(text, Markup) else escape(cleaned(text, most))
+    return text if isinstance(text, Markup) else escape(printable(text, most))
 
 
-def name(text: object, most: int = LONGEST) -> Markup:
+def name(text: object, most: int = NAME_LENGTH) -> Markup:
     """Return a name for HTML whose direction of writing does not reach its neighbours."""
-    return markup("<bdi>{}</bdi>", cleaned(text, most))
+    return markup("<bdi>{}</bdi>", printable(text, most))
 
 
-def names(texts: Sequence[object], most: int = MOST_NAMES, letters: int = LONGEST) -> Markup:
+def names(texts: Sequence[object], most: int = MOST_NAMES, letters: int = NAME_LENGTH) -> Markup:
     """Return the first of some names for HTML, and say how many more there are."""
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return markup("{}{}", markup(", ").join(name(one, letters) for one in texts[:most]), more)
@@ -214,9 +213,9 @@ def markup(template: str, *texts: object) -> Markup:
     return Markup(template).format(*map(escaped, texts))
 
 
-def code(text: object, most: int = LONGEST) -> Markup:
+def code(text: object, most: int = NAME_LENGTH) -> Markup:
     """Return a fingerprint for HTML."""
-    return markup('<code class="print">{}</code>', cleaned(text, most))
+    return markup('<code class="print">{}</code>', printable(text, most))
 
 
 def without_folders(command: str) -> str:
@@ -229,7 +228,7 @@ def without_folders(command: str) -> str:
     >>> without_folders("epsworth privatize ./a.csv --mi 1/4")
     'epsworth privatize a.csv --mi 1/4'
     """
-    return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda found: _without_folder(found[0]), command)
+    return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda token: _without_folder(token[0]), command)
 
 
 def _without_folder(token: str) -> str:
@@ -247,14 +246,10 @@ def _without_folder(token: str) -> str:
 KERNELS = {"laplace": "Laplace", "gaussian": "Gaussian", "staircase": "Staircase", "optimal": "Optimal"}
 KINDS = {"pb": "boosted", "truncated": "truncated", "discrete": "discrete", "clamped": "clamped"}
 REPORTS = {
-    "hadamard": "Hadamard bit",
-    "ternary": "Signs of all cells",
-    "krr": "Randomised response",
-    "oue": "Optimised unary encoding",
-    "cosine": "Cosine bit",
-    "parity": "Hadamard bit of overlapping cells",
+    "hadamard": "Hadamard bit", "ternary": "Signs of all cells", "krr": "Randomised response",
+    "oue": "Optimised unary encoding", "cosine": "Cosine bit", "parity": "Hadamard bit of overlapping cells",
     "slides": "Noisy overlapping cells",
-}
+}  # fmt: skip
 
 
 def mechanism_name(words: str) -> str:
@@ -265,7 +260,7 @@ def mechanism_name(words: str) -> str:
     >>> mechanism_name("pm"), mechanism_name("krr:k=33"), mechanism_name("my noise")
     ('Piecewise (pm)', 'Randomised response (krr:k=33)', 'my noise')
     """
-    return "this policy" if words == POLICY else _named(titled(words), words)
+    return "this policy" if words == POLICY else _title_and_name(titled(words), words)
 
 
 def noise_name(name: str) -> str:
@@ -280,50 +275,50 @@ def noise_name(name: str) -> str:
     if kernel not in KERNELS or not KINDS.keys() >= set(kinds):
         return name
     title = " ".join([*(KINDS[kind] for kind in kinds), KERNELS[kernel]])
-    return _named(title[0].upper() + title[1:], name.replace(" (published)", ", published"))
+    return _title_and_name(title[0].upper() + title[1:], name.replace(" (published)", ", published"))
 
 
 def report_name(name: str) -> str:
     """Return the title of a learner's mechanism with its name in brackets."""
-    return _named(REPORTS.get(name, ""), name)
+    return _title_and_name(REPORTS.get(name, ""), name)
 
 
-def titled_note(note: str, mechanisms: Sequence[str]) -> str:
+def note_with_title(note: str, mechanisms: Sequence[str]) -> str:
     """Return a note with the title of the mechanism that it begins with."""
     words, colon, rest = note.partition(": ")
     return f"{mechanism_name(words)}{colon}{rest}" if words in mechanisms else note
 
 
-def _named(title: str, words: str) -> str:
+def _title_and_name(title: str, words: str) -> str:
     return words if not title else title if title.casefold() == words else f"{title} ({words})"
 
 
-# ---- sentences that a page's script fills in by the same names
+# ---- sentences, some of which the page's script fills in by the same names
 
 POINT = f"ε{SPACE}={SPACE}{{total}} per record"
-PROMISED = "{where} {subject} with probability at least {lower} ({held})"
-WORDS = {
-    "use": f"Use {{name}} at {POINT}: {PROMISED}; at least {{target}} was asked for.",
-    "most": f"At {POINT} {{name}} keeps most: {PROMISED}.",
-    "alone": f"At {POINT} {{name}} keeps so much: {PROMISED}.",
+BOUND = "{where} {subject} with probability at least {lower} ({held})"
+SENTENCES = {
+    "use": f"Use {{name}} at {POINT}: {BOUND}; at least {{target}} was asked for.",
+    "most": f"At {POINT} {{name}} keeps most: {BOUND}.",
+    "alone": f"At {POINT} {{name}} keeps so much: {BOUND}.",
     "enough": (
-        f"At {POINT} {{name}} is guaranteed most: {PROMISED}. That is enough for {{target}}; the recommendation is "
+        f"At {POINT} {{name}} is guaranteed most: {BOUND}. That is enough for {{target}}; the recommendation is "
         f"{{best}} at ε{SPACE}={SPACE}{{least}}."
     ),
     "short": (
-        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
+        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {BOUND}, and {{target}} was asked "
         f"for; the recommendation is {{best}} at ε{SPACE}={SPACE}{{least}}."
     ),
     "costly": (
-        f"Not at ε{SPACE}≤{SPACE}{{limit}}: at {POINT} {{name}} is guaranteed most, {PROMISED}. That would be enough "
+        f"Not at ε{SPACE}≤{SPACE}{{limit}}: at {POINT} {{name}} is guaranteed most, {BOUND}. That would be enough "
         "for {target}, but protects less than was asked for."
     ),
     "none": (
         f"No: nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach {{target}}: {{name}} comes "
-        f"closest at {POINT}, {PROMISED}."
+        f"closest at {POINT}, {BOUND}."
     ),
     "never": (
-        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {PROMISED}, and {{target}} was asked "
+        f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {BOUND}, and {{target}} was asked "
         f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach."
     ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
@@ -341,7 +336,7 @@ WORDS = {
     "open_word": "left open",
     "short_word": "not enough",
 }
-RECORD = {  # whom an attacker wonders about, where one record is released
+RECORD = {  # what an attacker wonders about, where one record is released
     "what": "your values are the ones they suspect",
     "which": "which of two records is yours",
     "seen": "One release of your record",
@@ -358,33 +353,35 @@ NATS = {
     ),
 }
 SUBJECTS = {"stability": "the label stays the same", "accuracy": "the label is the true one"}
-KEPT = {"stability": "labels kept", "accuracy": "labels right"}
+QUANTITY_NAMES = {"stability": "labels kept", "accuracy": "labels right"}
 CERTAINTY = f"an attacker's certainty at most, from 50{SPACE}%"
 ONE_RELEASE = "The ε is for one release of a record: two releases cost twice as much."
-MORE = "With probability δ a release may show more than its ε says."
-COPY = "Whoever holds the policy holds a copy of the classifier, or most of it"
+SLACK = "With probability δ a release may show more than its ε says."
+SURROGATE = "Whoever holds the policy holds a copy of the classifier, or most of it"
 CELL = "A certificate speaks of the average over a cell, not of a point in it."
 SERVER = (
     "The server sees every report: the ε limits what it says of the record, whoever reads it; each further report of "
     "a user costs ε again."
 )
-NOT_PRIVATE = "{} and is not private itself:"
-HARMLESS = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
-BLINDLY = (
+NOT_PRIVATE = "This page is computed from raw {} and is not private itself:"
+NO_DATA = "This page holds no data: it is computed from the question alone, and may be shown to anybody."
+BLIND_CHANCE = (
     "The chance of being right, not a belief: by always naming the likelier answer it is at least as high without "
     "any release."
 )
 
 
-def filled(text: str, words: Mapping[str, str]) -> str:
-    """Fill in names in braces; what is filled in is not looked at again."""
-    return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], text)
+def fill(text: str, words: Mapping[str, str]) -> str:
+    """Fill in names in braces; braces in what is filled in stay."""
+    return re.sub(r"\{(\w+)\}", lambda brace: words[brace[1]], text)
 
 
-def observer(after: float, delta: float, prior: int, words: Mapping[str, str], texts: Mapping[str, str] = WORDS) -> str:
+def observer(
+    posterior: float, delta: float, prior: int, words: Mapping[str, str], sentences: Mapping[str, str] = SENTENCES
+) -> str:
     """Say what a promise means to somebody who held a suspicion ``prior`` per cent likely."""
-    kind = "certain" if share_up(after) == share_up(1.0) else "weaker" if delta > 0 else "pure"
-    return filled(texts[kind], {**words, "prior": f"{prior}{SPACE}%", "after": share_up(after)})
+    kind = "certain" if share_up(posterior) == share_up(1.0) else "weaker" if delta > 0 else "pure"
+    return fill(sentences[kind], {**words, "prior": f"{prior}{SPACE}%", "after": share_up(posterior)})
 
 
 # ---- the words of a page, explained
