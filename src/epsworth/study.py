@@ -1,4 +1,7 @@
-"""A whole question as one value, which a file can hold, and its answer with what was read for it."""
+"""Studies: questions in files, and their results.
+
+A result holds the answer with what was read for it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ HEADER = "# An epsworth study: a question. Ask it by: epsworth run THIS_FILE -o 
 VERSION = 1
 RESULT = "epsworth-study-1"
 EPSILONS = ",".join(map(str, DEFAULT_EPSILONS))
-WANTED = ("at_least", "on", "of", "delta", "max_epsilon", "at_most_sure")
+REQUEST = ("at_least", "on", "of", "delta", "max_epsilon", "at_most_sure")
 NEEDED = ("model", "table", "sensitive")
 LEAST_SECONDS = 1e-3  # of a run whose time was spent before it began
 SEED_BITS = 53  # of a seed that is drawn: what any reader of JSON keeps
@@ -126,9 +129,9 @@ class Study:
         object.__setattr__(self, "folder", Path(self.folder))
         optional = {one.name for one in fields(self) if one.default is None}
         for name, check in inputs.CHECKS.items():
-            given = getattr(self, name)
-            if given is not None or name not in optional:
-                object.__setattr__(self, name, check(name, given))
+            value = getattr(self, name)
+            if value is not None or name not in optional:
+                object.__setattr__(self, name, check(name, value))
         Limits.of_wish(self.delta, self.max_epsilon, self.at_most_sure)
         try:
             self._run()
@@ -142,14 +145,13 @@ class Study:
             raise ValueError("service is for a model behind an address, and model is a file; leave it out")
 
     def _run(self, **options: Any) -> Run:
-        """Return how it is answered."""
-        own = {name: getattr(self, name) for name in ("method", "over", "confidence", "tolerance")}
-        return Run.of(**own, **options)
+        fields = {name: getattr(self, name) for name in ("method", "over", "confidence", "tolerance")}
+        return Run.of(**fields, **options)
 
     @property
-    def wanted(self) -> dict[str, Any]:
-        """What is wanted of the curves, by the names of `recommend`'s parameters."""
-        return {name: getattr(self, name) for name in WANTED}
+    def request(self) -> dict[str, Any]:
+        """The request to the curves, by the names of `recommend`'s parameters."""
+        return {name: getattr(self, name) for name in REQUEST}
 
     @property
     def grid(self) -> list[float]:
@@ -163,33 +165,26 @@ class Study:
 
     @property
     def files(self) -> dict[str, Path]:
-        """What is read, by field; a name begins in the folder of the study file."""
-        named = {"model": None if self.remote else self.model, "table": self.table, "domain": self.domain}
-        return {name: self.folder / one for name, one in named.items() if isinstance(one, str)}
+        """Paths of all files, by field; a name begins in the folder of the study file."""
+        names = {"model": None if self.remote else self.model, "table": self.table, "domain": self.domain}
+        return {field: self.folder / name for field, name in names.items() if isinstance(name, str)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], *, folder: str | Path = ".") -> Self:
-        """Read what a TOML file says; errors name the entry.
-
-        Parameters
-        ----------
-        document : mapping
-        folder : str or Path
-            Where names of files begin.
-        """
+        """Read what a TOML file says, its files' names in a folder; errors name the entry."""
         if not isinstance(document, Mapping):
             raise ValueError(f"a study must be a table of {', '.join(FIELDS)}, got {short(document)}")
-        said = {name: value if name == "epsilons" else _plain(name, value) for name, value in document.items()}
-        version = said.pop("version", VERSION)
+        entries = {name: value if name == "epsilons" else _plain(name, value) for name, value in document.items()}
+        version = entries.pop("version", VERSION)
         if isinstance(version, bool) or version != VERSION:
             raise ValueError(f"version must be {VERSION}, got {short(version)}; read it with a newer epsworth")
-        for name in said:
+        for name in entries:
             if name not in FIELDS:
                 raise inputs.unknown(name, FIELDS)
         for name in NEEDED:
-            if name not in said:
+            if name not in entries:
                 raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)}")
-        return cls(**said, folder=Path(folder))
+        return cls(**entries, folder=Path(folder))
 
     @classmethod
     def from_toml(cls, text: str, *, folder: str | Path = ".") -> Self:
@@ -207,13 +202,13 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a file says: every field that is not empty, epsilons by their texts."""
-        found: dict[str, Any] = {"version": VERSION}
+        document: dict[str, Any] = {"version": VERSION}
         for name in FIELDS:
             value = getattr(self, name)
             if value is not None:
                 plain = value.to_dict()["features"] if isinstance(value, Domain) else value
-                found[name] = list(plain) if isinstance(plain, tuple) else plain
-        return found
+                document[name] = list(plain) if isinstance(plain, tuple) else plain
+        return document
 
     def to_toml(self) -> str:
         """Return the text of a study file."""
@@ -254,14 +249,14 @@ class Study:
         """
         from epsworth.threads import one_openmp_thread
 
-        began, date = time.monotonic(), datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        digests = {name: inputs.FileDigest.of(path, name) for name, path in self.files.items()}
-        domain = Domain.load(self.files["domain"]) if "domain" in digests else cast("Domain | None", self.domain)
+        start, date = time.monotonic(), datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        files = {name: inputs.FileDigest.of(path, name) for name, path in self.files.items()}
+        domain = Domain.load(self.files["domain"]) if "domain" in files else cast("Domain | None", self.domain)
         model = self._model(trust, send, cache)
         frame, truth, names = self._table(model, domain)
-        answers = None if self.remote else _fingerprint(model, frame, domain)  # a service counts what it is asked
+        answers = None if self.remote else _fingerprint(model, frame, domain)  # a service counts its queries
         seed = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
-        left = None if seconds is None else max(seconds - (time.monotonic() - began), LEAST_SECONDS)
+        left = None if seconds is None else max(seconds - (time.monotonic() - start), LEAST_SECONDS)
         run = self._run(rng=seed, progress=progress, seconds=left, watch=watch, checkpoint=checkpoint, n_jobs=n_jobs)
         with one_openmp_thread():
             problem = Problem.of(
@@ -269,26 +264,27 @@ class Study:
                 per=self.per, domain=domain, quantise=self.quantise, y=truth,  # type: ignore[arg-type]  # checked above
             )  # fmt: skip
             curves = run.curves(problem)
-        found, policy, without, around = recommend(curves, **self.wanted), None, "nothing is recommended", None
-        if found.choice is not None and found.choice.tailored:
+        recommendation, policy, reason, panels = recommend(curves, **self.request), None, "nothing is recommended", None
+        choice = recommendation.choice
+        if choice is not None and choice.tailored:
             policy = inputs.tailored_of(
-                found.choice, model, frame, sensitive=names, domain=domain, y=truth, rng=seed, progress=progress
+                choice, model, frame, sensitive=names, domain=domain, y=truth, rng=seed, progress=progress
             ).policy
-        elif found.choice is not None:
+        elif choice is not None:
             try:
-                policy = found.policy(domain)
+                policy = recommendation.policy(domain)
             except ValueError as error:  # a mechanism without an exact sampler has curves, and no releases
-                without = str(error)
+                reason = str(error)
         if self.panels and not curves.stopped:
-            around = panels_of(
-                curves, problem, frame, found=found, record=self.on if isinstance(self.on, int) else None,
+            panels = panels_of(
+                curves, problem, frame, found=recommendation, record=self.on if isinstance(self.on, int) else None,
                 ask_model=not self.remote, rng=seed,
             )  # fmt: skip
         text = None if policy is None else policy.to_toml()
         return StudyResult(
-            study=self, curves=curves, recommendation=found, domain=domain, policy=text,
-            no_policy=without if text is None else None, files=digests, fingerprint=answers,
-            versions=inputs.versions(), date=date, seed=seed, seconds=time.monotonic() - began, panels=around,
+            study=self, curves=curves, recommendation=recommendation, domain=domain, policy=text,
+            no_policy=reason if text is None else None, files=files, fingerprint=answers,
+            versions=inputs.versions(), date=date, seed=seed, seconds=time.monotonic() - start, panels=panels,
         )  # fmt: skip
 
     def _model(self, trust: bool | Sequence[str], send: bool, cache: str | Path | None) -> Classifier:
@@ -329,9 +325,9 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, Mapping):
-        return {key: _plain(f"{name}.{key}", one) for key, one in value.items()}
+        return {key: _plain(f"{name}.{key}", entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(f"{name}[{i}]", one) for i, one in enumerate(value)]
+        return [_plain(f"{name}[{i}]", entry) for i, entry in enumerate(value)]
     if isinstance(value, (datetime.date, datetime.time)):
         raise ValueError(f"{name} must not be a date or a time, got {value}; write it in quotes")
     return value
@@ -357,16 +353,13 @@ class StudyResult(Result):
     Attributes
     ----------
     study : Study
-        The question.
     curves : Curves
     recommendation : Recommendation
-        What the curves say to what the study wants.
+        The curves' answer to the study's request.
     domain : Domain or None
         The public ranges, as they were read.
-    policy : str or None
-        The text of the policy that clients run to get what is recommended.
-    no_policy : str or None
-        Why there is none.
+    policy, no_policy : str or None
+        The text of the policy that clients run to get what is recommended, or why there is none.
     files : dict
         SHA-256 and size of every file that was read, by the field of the study that names it.
     fingerprint : str or None
@@ -381,7 +374,7 @@ class StudyResult(Result):
     seconds : float
         Wall-clock time, loading included.
     panels : Panels or None
-        What lies around the choice, where the study asks for it: it holds the values of one record.
+        Panels about the choice, where the study asks for them: they hold the values of one record.
 
     Examples
     --------
@@ -425,23 +418,24 @@ class StudyResult(Result):
 
     def shown(self) -> Sequence[str | Table]:
         """Return what `print` and a notebook show: what was read, the answer, the curves."""
-        rows = [(name, Path(str(getattr(self.study, name))).name, one.sha256[:16]) for name, one in self.files.items()]
+        rows = [
+            (name, Path(str(getattr(self.study, name))).name, file.sha256[:16]) for name, file in self.files.items()
+        ]
         words = f"Asked {self.date} with seed {self.seed}, {inputs.in_a_line(self.versions)}."
-        read = Table("what was read", ("field", "file", "SHA-256 begins"), rows)
-        return [read, words, str(self.recommendation), *self.curves.shown()]
+        files = Table("what was read", ("field", "file", "SHA-256 begins"), rows)
+        return [files, words, str(self.recommendation), *self.curves.shown()]
 
     def origins(self) -> dict[str, str]:
         """Return where the answer comes from, in words and values that a page shows."""
-        files = {name.capitalize(): one.named(getattr(self.study, name)) for name, one in self.files.items()}
-        named = {"Model": str(self.study.model)} if self.study.remote else {}
+        files = {name.capitalize(): file.named(getattr(self.study, name)) for name, file in self.files.items()}
+        address = {"Model": str(self.study.model)} if self.study.remote else {}
         answers = {} if self.fingerprint is None else {"Model's answers": f"SHA-256 {self.fingerprint}"}
-        asked = {"Asked": f"{self.date}, seed {self.seed}", "Versions": inputs.in_a_line(self.versions)}
-        return named | files | answers | asked
+        run = {"Asked": f"{self.date}, seed {self.seed}", "Versions": inputs.in_a_line(self.versions)}
+        return address | files | answers | run
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw what the study looks at, what it wants at least and the choice; return the axes."""
-        found = self.recommendation
-        return self.curves.plot(ax, on=self.study.on, of=found.of, recommended=found)
+        return self.curves.plot(ax, on=self.study.on, of=self.recommendation.of, recommended=self.recommendation)
 
     def changes(self, study: Study | None = None) -> list[str]:
         """Say what is no longer as it was: of the question, and of the files that it names.
@@ -458,30 +452,30 @@ class StudyResult(Result):
             A sentence per change; empty where a run now would ask the same of the same files.
         """
         now = study or self.study
-        asked, before, read = now.to_dict(), self.study.to_dict(), now.files.keys() & self.files.keys() - {"domain"}
-        found = [
-            f"{name} was {short(before.get(name))} and is {short(asked.get(name))}"
-            for name in dict.fromkeys((*before, *asked))
-            if asked.get(name) != before.get(name) and name not in (*read, "domain")
+        after, before, common = now.to_dict(), self.study.to_dict(), now.files.keys() & self.files.keys() - {"domain"}
+        changes = [
+            f"{name} was {short(before.get(name))} and is {short(after.get(name))}"
+            for name in dict.fromkeys((*before, *after))
+            if after.get(name) != before.get(name) and name not in (*common, "domain")
         ]
-        ranges = self.domain if "domain" in now.files else now.domain
+        domain = self.domain if "domain" in now.files else now.domain
         for name, path in now.files.items():
             try:
-                held = inputs.FileDigest.of(path, name)
-                ranges = Domain.load(path) if name == "domain" else ranges
+                file = inputs.FileDigest.of(path, name)
+                domain = Domain.load(path) if name == "domain" else domain
             except ValueError as error:
-                found.append(f"{name}: {error}")
+                changes.append(f"{name}: {error}")
                 continue
-            if name in read and held != self.files[name]:
-                digests = f"SHA-256 {held.sha256[:16]}.. is not {self.files[name].sha256[:16]}.."
-                found.append(f"{name}: {path} was changed since: {digests}")
-        return [*found, *(["domain: other ranges are declared"] if ranges != self.domain else [])]
+            if name in common and file != self.files[name]:
+                digests = f"SHA-256 {file.sha256[:16]}.. is not {self.files[name].sha256[:16]}.."
+                changes.append(f"{name}: {path} was changed since: {digests}")
+        return [*changes, *(["domain: other ranges are declared"] if domain != self.domain else [])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form: full precision, nothing rounded."""
-        last = {name: value for name, value in super().to_dict().items() if name not in ("study", "domain")}
         domain = None if self.domain is None else self.domain.to_dict()
-        return {"format": RESULT, "study": self.study.to_dict(), "domain": domain, **last}
+        first = {"format": RESULT, "study": self.study.to_dict(), "domain": domain}
+        return first | {name: value for name, value in super().to_dict().items() if name not in first}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -489,12 +483,12 @@ class StudyResult(Result):
         if not is_study_result(document):
             raise ValueError(f"this is not an {RESULT} document; write one with epsworth run STUDY.toml -o")
         try:
-            found: Self = read_as(cls, document, recommendation=None)
+            result: Self = read_as(cls, document, recommendation=None)
         except KeyError as error:
             raise ValueError(f"{error.args[0]} is missing; run the study again") from None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeakWarning)  # told when it was asked
-            return replace(found, recommendation=recommend(found.curves, **found.study.wanted))
+            warnings.simplefilter("ignore", LeakWarning)  # it was given when the study ran
+            return replace(result, recommendation=recommend(result.curves, **result.study.request))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -515,8 +509,8 @@ def curves_of_file(path: str | Path) -> tuple[Curves | CurveParts, Domain | None
     with reading(path, "curves file", most=RESULT_BYTES) as content:
         document = read_json(content)
         if is_study_result(document):
-            found = StudyResult.from_dict(document)
-            return found.curves, found.domain
-        held = document if isinstance(document, Mapping) else {"curves": document}
-        declared = held.get("domain")
-        return Curves.from_dict(held.get("curves", held)), None if declared is None else Domain.from_dict(declared)
+            result = StudyResult.from_dict(document)
+            return result.curves, result.domain
+        entries = document if isinstance(document, Mapping) else {"curves": document}
+        domain = entries.get("domain")
+        return Curves.from_dict(entries.get("curves", entries)), None if domain is None else Domain.from_dict(domain)

@@ -225,7 +225,7 @@ def check_study(path: Path, table: Path | None, domain_from_data: bool) -> None:
 def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: Inputs, destination: Path) -> Study:
     """Return the question of ``recommend`` as a study that lies at a destination."""
     from epsworth.space import Domain
-    from epsworth.study import WANTED, Study
+    from epsworth.study import REQUEST, Study
 
     folder = Path(destination).absolute().parent  # some versions of Typer leave texts in their context
     names: dict[str, Any] = {"model": model, "table": table, "domain": given["domain"]}
@@ -233,7 +233,7 @@ def study_of(given: Mapping[str, Any], model: Path | str, table: Path, loaded: I
     if given["domain"] is None or Domain.load(given["domain"]) != loaded.domain:  # options and columns say more
         files["domain"] = loaded.domain
     service = {word: given[name] for name, word in services.ONLY_SERVICES.items() if word != "cache"}
-    same = (set(WANTED) - {"on"}) | {"target", "sep", "method", "over", "confidence", "tolerance", "quantise", "seed"}
+    same = (set(REQUEST) - {"on"}) | {"target", "sep", "method", "over", "confidence", "tolerance", "quantise", "seed"}
     return Study(
         **files,
         sensitive=loaded.names,

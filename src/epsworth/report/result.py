@@ -21,7 +21,7 @@ from epsworth.report.page import Document, Heading, Page, Source
 from epsworth.report.policies import document_of, policy_page, tailored_page
 from epsworth.report.releases import exposure_page, noise_page, pac_page
 from epsworth.space import Domain, LeakWarning
-from epsworth.study import WANTED, StudyResult, is_study_result
+from epsworth.study import REQUEST, StudyResult, is_study_result
 from epsworth.utility.curves import FORMAT, Curves
 from epsworth.utility.panels import Panels
 from epsworth.utility.population import Population
@@ -108,7 +108,7 @@ def report(
         if value is not None and not isinstance(value, kind):
             raise TypeError(f"{name} must be {words}, got {short(value)}")
     source = Source(b"", command, origins or {}, heading or Heading())
-    requested = dict(zip(WANTED, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
+    requested = dict(zip(REQUEST, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
     if isinstance(result, (str, Path)):
         return _of_file(file_named(result), requested, source)
     if isinstance(result, Policy):
@@ -162,7 +162,7 @@ def _of_document(document: Document, requested: dict[str, Any], source: Source) 
         if curves.get("format") != FORMAT:
             return _of_command(document, requested, source)
         found, panels = Curves.from_dict(curves), document.get("panels")
-        defaults = {name: recommendation[name] for name in WANTED} if recommendation else {}
+        defaults = {name: recommendation[name] for name in REQUEST} if recommendation else {}
         if defaults.get("at_most_sure") is not None:
             defaults["max_epsilon"] = None  # follows from it
         panels = None if panels is None else Panels.from_dict(panels)
@@ -178,7 +178,7 @@ def _of_command(document: Document, requested: dict[str, Any], source: Source) -
 
 
 def _of_study(result: StudyResult, requested: dict[str, Any], source: Source, document: Document) -> Page:
-    source, requested = replace(source, origins=result.origins()), _merge(result.study.wanted, requested)
+    source, requested = replace(source, origins=result.origins()), _merge(result.study.request, requested)
     return _of_curves(result.curves, requested, source, document["curves"].get("population"), result.panels)
 
 
@@ -213,7 +213,7 @@ def _json(document: Document) -> bytes:
 
 def _check_no_request(requested: dict[str, Any]) -> None:
     if any(value is not None for value in requested.values()):
-        raise ValueError(f"nothing is asked of this result: leave out {', '.join(WANTED)}")
+        raise ValueError(f"nothing is asked of this result: leave out {', '.join(REQUEST)}")
 
 
 @contextmanager
