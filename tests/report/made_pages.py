@@ -101,7 +101,7 @@ def sexes(made, of, m, e):
     return Grouping.held("sex", of, kept)
 
 
-def around(made, record=3, *, split=True, point=(0, -1)):
+def panels(made, record=3, *, split=True, point=(0, -1)):
     """Return panels that fit made curves: regions split by a slanted line, masses in a heap."""
     names = tuple(map(str, made.features))[:2]
     size = 64 if len(names) == 2 else 200

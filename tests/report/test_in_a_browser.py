@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 from made_documents import MAKERS, document, hostile
-from made_pages import HOSTILE, around, curves
+from made_pages import HOSTILE, curves, panels
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -35,7 +35,7 @@ AROUND = curves(4, 12, 60, accuracy=True, notes=["a note"] * 5)
 
 
 def surrounded(made):
-    return ew.report.report(made, at_least=0.85, panels=around(made))
+    return ew.report.report(made, at_least=0.85, panels=panels(made))
 
 
 MADE = {

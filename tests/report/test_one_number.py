@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import pytest
 from made_documents import MAKERS, document
-from made_pages import Read, around, curves
+from made_pages import Read, curves, panels
 
 import epsworth as ew
 
@@ -44,7 +44,7 @@ PAGES = {
     **{name: (lambda name=name: ew.report.report(document(name))) for name in MAKERS},
     "policy": lambda: ew.report.report(POLICY),
     "curves": lambda: ew.report.report(curves(4, 9, 40, accuracy=True, weak=True), at_least=0.85, max_epsilon=40),
-    "around": lambda: ew.report.report(curves(4, 9, 40), at_least=0.85, panels=around(curves(4, 9, 40))),
+    "around": lambda: ew.report.report(curves(4, 9, 40), at_least=0.85, panels=panels(curves(4, 9, 40))),
 }
 
 

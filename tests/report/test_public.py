@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_documents import MAKERS, document
-from made_pages import Read, around, curves
+from made_pages import Read, curves, panels
 
 import epsworth as ew
 from epsworth.space import LeakWarning
@@ -29,7 +29,7 @@ def claims(page):
 @pytest.mark.parametrize("declared", [True, False])
 def test_ranges_are_public_where_they_are_declared(declared):
     made = curves(4, 9, 40)
-    page = ew.report.report(made, panels=replace(around(made), declared=declared))
+    page = ew.report.report(made, panels=replace(panels(made), declared=declared))
     said = claims(page)
     assert len(said) == declared
     assert all("Ranges, declared public" in one for one in said)

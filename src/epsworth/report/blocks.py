@@ -163,13 +163,13 @@ def meaning(
     before, after = "before", "at most after"
     if delta and not numbers:
         before, after = "one answer likely before", "right at most"
-    told = [text.observer(share, delta, prior, words, sentences) for prior, share in posteriors.items()]
+    observations = [text.observer(share, delta, prior, words, sentences) for prior, share in posteriors.items()]
     start, stops = text.PRIORS.index(text.EVEN), [f"{prior}{text.SPACE}%" for prior in text.PRIORS]
     widths = {"knows-0": text.PRIORS, "knows-1": [round(100 * share, 3) for share in posteriors.values()]}
     rows = [[f"{prior}{text.SPACE}%", text.share_up(posteriors[prior])] for prior in TABLE_PRIORS]
     return section(
-        "meaning", title, paragraph(told[start], key="observer"),
-        slider("prior", "Likely before", start, stops, {"observer": told}, widths=widths),
+        "meaning", title, paragraph(observations[start], key="observer"),
+        slider("prior", "Likely before", start, stops, {"observer": observations}, widths=widths),
         bars("Before and after, as told above", ((before, text.EVEN / 100), (after, posteriors[text.EVEN])), "knows"),
         numbers or details(f"{before} and {after}", (before if delta else "likely before", after), rows),
         more or (text.BLIND_CHANCE if delta else None),

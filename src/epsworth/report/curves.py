@@ -420,7 +420,7 @@ def _split(panels: Panels) -> Block | None:
         for feature, epsilon in zip(split.features, split.epsilons, strict=True)
     ]
     bounds = (("even", split.even_lower, split.even_upper), ("split", split.lower, split.upper))
-    kept = [[word, percent_of(low), percent_of(high, upwards=True)] for word, low, high in bounds]
+    retention = [[word, percent_of(low), percent_of(high, upwards=True)] for word, low, high in bounds]
     verdict = "no split was found that is guaranteed more than the even one"
     if split.lower > split.even_upper:
         verdict = "better than the even split"
@@ -434,7 +434,7 @@ def _split(panels: Panels) -> Block | None:
         "split", "The same ε, split otherwise", blocks.paragraph(words),
         blocks.pair(
             blocks.table("Table of the split", ("feature", "ε, even", "ε, split", None), rows, "parts"),
-            blocks.table("Table of what both keep", ("labels kept", "at least", "at most"), kept, "kept"),
+            blocks.table("Table of what both keep", ("labels kept", "at least", "at most"), retention, "kept"),
         ),
         "The split was chosen on these records, which were not declared public, and depends on them.",
     )  # fmt: skip

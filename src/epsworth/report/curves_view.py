@@ -259,7 +259,7 @@ class CurvesView:
                 of: {side: self._units(getattr(population, side), side) for side in ("lower", "upper")}
                 for of, population in self.populations.items()
             },
-            "shares": {of: [self._units(kept[:, :, rank]) for rank in ranks] for of, kept in ascending.items()},
+            "shares": {of: [self._units(bounds[:, :, rank]) for rank in ranks] for of, bounds in ascending.items()},
             "worst": worst.reshape(*rows.shape[:2], -1).tolist(),  # record, by its number below, and bound
             "records": [[record, printable(self.curves.labels[record], 40)] for record in records.tolist()],
         }

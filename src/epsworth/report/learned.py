@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from epsworth.learner import Plan, plan
+from epsworth.learner import Plan
+from epsworth.learner import plan as find_plan
 from epsworth.learner.fakes import assumption, taken_for_honest
 from epsworth.numerals import whole
 from epsworth.report import blocks, charts, text
@@ -41,7 +42,7 @@ SETTINGS = {  # in other words than a configuration
     "ramp": "a curve of each column's values, mostly a line", "weighted": "a curve of each column's values, weighted",
 }  # fmt: skip
 RAW = "This page is computed from reports that are private themselves: show it to whoever may see the reports."
-cached_plan = lru_cache(maxsize=256)(plan)
+cached_plan = lru_cache(maxsize=256)(find_plan)
 QUESTION = {
     "cells": "Cells per axis", "features": "Features", "mass": "Share of users in the cell, at most",
     "fakes": "Fakes, at most",
@@ -54,29 +55,29 @@ QUESTION = {
 def plan_page(result: Document, source: Source) -> Page:
     """Return the page of a plan, and what other epsilons and margins would take."""
     epsilon, margin = (math.inf if result[key] is None else float(result[key]) for key in ("epsilon", "margin"))
-    found = Plan(
+    plan = Plan(
         epsilon, result["users"], margin, result["confidence"], result.get("feasible", True), result["power"],
         result["mechanism"], whole("fakes", result.get("fakes", 0), least=0),
     )  # fmt: skip
-    good, mechanism = found.feasible and margin <= 1, text.report_name(found.mechanism)
+    good, mechanism = plan.feasible and margin <= 1, text.report_name(plan.mechanism)
     question = result.get("question")
     facts = (
-        (count(found.users), "users, one report each", "users"),
+        (count(plan.users), "users, one report each", "users"),
         (show_up(epsilon), "ε per record, label included", "epsilon"),
         (show_up(margin), "margin of the cell, or more", "margin"),
     )
     unusable = "Users whose records cannot be used report, too, and carry nothing: plan for more."
-    sentence = str(found).replace(f" ({found.mechanism})", f", {mechanism}")
+    sentence = str(plan).replace(f" ({plan.mechanism})", f", {mechanism}")
     sections = [
         blocks.decision(sentence, facts if good else (), good, epsilon=epsilon if good else None),
-        _trade_off(found, question) if good and question is not None else None,
+        _trade_off(plan, question) if good and question is not None else None,
         blocks.meaning_of_epsilon(epsilon, 0.0, text.REPORT) if math.isfinite(epsilon) else None,
-        blocks.limits(text.NO_DATA, [text.SERVER, taken_for_honest(found.fakes), text.CELL, unusable]),
+        blocks.limits(text.NO_DATA, [text.SERVER, taken_for_honest(plan.fakes), text.CELL, unusable]),
     ]
     origin = [
         ("Mechanism", mechanism),
-        ("Confidence", show_down(float(found.confidence))),
-        ("Power", show_down(found.power)),
+        ("Confidence", show_down(float(plan.confidence))),
+        ("Power", show_down(plan.power)),
         *(
             (word, share_down(question[key]) if key == "mass" else question[key])
             for key, word in QUESTION.items()
@@ -89,8 +90,8 @@ def plan_page(result: Document, source: Source) -> Page:
     )  # fmt: skip
 
 
-def _trade_off(found: Plan, question: Document) -> Block:
-    curves = _curves(found, question)
+def _trade_off(plan: Plan, question: Document) -> Block:
+    curves = _curves(plan, question)
     epsilons = sorted({epsilon for _, users in curves for epsilon in users})
     counts = [number for _, users in curves for number in users.values()]
     chart = Chart(
@@ -98,7 +99,7 @@ def _trade_off(found: Plan, question: Document) -> Block:
         Axis("ε per record", epsilons[0], epsilons[-1], log=True),
         Axis("users", 0.8 * min(counts), 1.25 * max(counts), log=True),
         [Line(f"margin {show_up(margin)}", [(e, float(n)) for e, n in users.items()]) for margin, users in curves],
-        cursor=found.epsilon, cursor_key="plan-cursor", height=340,
+        cursor=plan.epsilon, cursor_key="plan-cursor", height=340,
     )  # fmt: skip
     sentences = []
     for e in epsilons:
@@ -107,29 +108,29 @@ def _trade_off(found: Plan, question: Document) -> Block:
     rows = [[show_up(e), *(count(users[e]) if e in users else "–" for _, users in curves)] for e in epsilons]
     heads = ["ε per record", *(f"users, margin {show_up(margin)}" for margin, _ in curves)]
     return blocks.trade_off(
-        "What else goes together", "ε per record", epsilons, epsilons.index(found.epsilon), sentences, chart,
+        "What else goes together", "ε per record", epsilons, epsilons.index(plan.epsilon), sentences, chart,
         blocks.details("users by epsilon", heads, rows),
         "The margin is how far a cell's two labels are from even, times the cell's share of all users."
-        + ("" if found.fakes else " Half the margin takes about four times the users."),
+        + ("" if plan.fakes else " Half the margin takes about four times the users."),
     )  # fmt: skip
 
 
-def _curves(found: Plan, question: Document) -> list[tuple[float, dict[float, int]]]:
+def _curves(plan: Plan, question: Document) -> list[tuple[float, dict[float, int]]]:
     """Return, by margin, the users that every epsilon takes: as `plan` finds them, the plan's own among them."""
-    quick, mass = found.mechanism in QUICK, 1.0 if question.get("mass") is None else question["mass"]
-    near = (float(show_up(found.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
-    grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / found.epsilon - 1) > 0.01} | {found.epsilon})
+    quick, mass = plan.mechanism in QUICK, 1.0 if question.get("mass") is None else question["mass"]
+    near = (float(show_up(plan.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
+    grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / plan.epsilon - 1) > 0.01} | {plan.epsilon})
     curves = []
     for factor in FACTORS if quick else (1.0,):
-        margin, users = found.margin * factor, dict[float, int]()
+        margin, users = plan.margin * factor, dict[float, int]()
         for epsilon in grid if margin <= mass else []:
-            if factor == 1 and epsilon == found.epsilon:
-                users[epsilon] = found.users
+            if factor == 1 and epsilon == plan.epsilon:
+                users[epsilon] = plan.users
                 continue
             with suppress(ValueError):  # more users than can be counted
                 users[epsilon] = cached_plan(
-                    epsilon=epsilon, margin=margin, confidence=found.confidence, power=found.power,
-                    mechanism=found.mechanism, mass=mass, m=question.get("cells"), d=question.get("features"),
+                    epsilon=epsilon, margin=margin, confidence=plan.confidence, power=plan.power,
+                    mechanism=plan.mechanism, mass=mass, m=question.get("cells"), d=question.get("features"),
                     fakes=question.get("fakes") or 0,
                 ).users  # fmt: skip
         if users:
@@ -145,11 +146,11 @@ def learnt_page(result: Document, source: Source) -> Page:
     has_map = result.get("map") is not None and len(result["features"]) <= 2
     many = None if result["labels"] else f"{count(result['cells'])} cells are too many to be told one by one."
     labels = blocks.section("labels", "The labels", many or blocks.table(*_labels(result)))
-    seen = "That a person reports is seen; what they report says no more of the record than the ε allows."
+    participation = "That a person reports is seen; what they report says no more of the record than the ε allows."
     sections = [
         _decision(result), _map(result) if has_map else labels, _certificates(result), _clearest(result),
         blocks.meaning_of_epsilon(result["epsilon"], 0.0, text.REPORT),
-        blocks.limits(RAW, [result["honest"], text.CELL, text.SERVER, seen]),
+        blocks.limits(RAW, [result["honest"], text.CELL, text.SERVER, participation]),
     ]  # fmt: skip
     spans = [_span(*span, letters=40) for span in list(zip(result["features"], result["box"], strict=True))[:8]]
     origin = [

@@ -5,26 +5,26 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const every = (kind, within = document) => [...within.querySelectorAll(kind)];
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const data = JSON.parse($("numbers").textContent);
 
 /** Change an element's text only where it differs: readers aloud are told of changes. */
-const say = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
+const setText = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
 
-/** Say where a slider stands. */
-function stand(slider, text) {
-  say($(`${slider.id}-shown`), text);
+/** Print a slider's value. */
+function describe(slider, text) {
+  setText($(`${slider.id}-shown`), text);
   slider.setAttribute("aria-valuetext", text);
 }
 
-/** Let a slider say and move what the page holds for each of its stops. */
-function follow(slider, { says, moves, widths }) {
+/** Bind a slider to the texts, places and widths that the page holds for each of its stops. */
+function bind(slider, { says, moves, widths }) {
   const show = () => {
     const at = Number(slider.value);
-    for (const [id, texts] of Object.entries(says)) say($(id), texts[at]);
+    for (const [id, texts] of Object.entries(says)) setText($(id), texts[at]);
     for (const [id, places] of Object.entries(moves)) $(id).setAttribute("transform", `translate(${places[at]})`);
     for (const [id, shares] of Object.entries(widths)) $(id).setAttribute("width", shares[at]);
-    stand(slider, $(`${slider.id}-shown`).textContent);
+    describe(slider, $(`${slider.id}-shown`).textContent);
   };
   slider.addEventListener("input", show);
   show();
@@ -33,13 +33,13 @@ function follow(slider, { says, moves, widths }) {
 /** Let readers ask curves for another target, epsilon or prior. Points are [mechanism, epsilon]. */
 function explore() {
   const { digits, words } = data, target = $("target"), stop = $("stop"), prior = $("prior"), back = $("back");
-  const views = every(".view"), started = Number(stop.value);
+  const views = all(".view"), start = Number(stop.value);
   const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const viewNumber = () => Number(document.querySelector("input[name=view]:checked")?.value ?? 0);
-  let asked = data.asked; // for a share of the labels: by whoever made the page, or by its reader
+  let requested = data.asked; // a share of the labels: by whoever made the page, or by its reader
   const goal = () => data.targets[Number(target.value)];
   const promise = ([m, e]) => data.promises[data.promised[m][e]];
-  const recommended = (view) => asked ? view.chosen[Number(target.value)] : null;
+  const recommended = (view) => requested ? view.chosen[Number(target.value)] : null;
   const same = (one, other) => one !== null && one[0] === other[0] && one[1] === other[1];
 
   /** Print a share that is stored as a whole number of 10^-digits, in per cent. */
@@ -51,8 +51,8 @@ function explore() {
   /** Return the stop of the recommendation, or of what comes closest to the target. */
   const home = (view) => data.stops.indexOf(promise(recommended(view) ?? view.top).epsilon);
 
-  /** Return the point that is looked at: the recommendation at its own epsilon, else the highest guarantee there. */
-  function lookedAt(view) {
+  /** Return the current point: the recommendation at its own epsilon, else the highest guarantee there. */
+  function currentPoint(view) {
     const point = recommended(view) ?? view.top, at = Number(stop.value);
     return promise(point).epsilon === data.stops[at] ? point : view.best[at] ?? point;
   }
@@ -61,7 +61,7 @@ function explore() {
     const [m, e] = point, met = view.lower[m][e] >= goal(), chosen = recommended(view);
     const costly = met && data.accepted[m][e] !== "1";
     const without = chosen === null ? (same(view.top, point) ? "none" : "never") : met ? "enough" : "short";
-    return fill(words[!asked ? "most" : same(chosen, point) ? "use" : costly ? "costly" : without], {
+    return fill(words[!requested ? "most" : same(chosen, point) ? "use" : costly ? "costly" : without], {
       ...words, name: data.names[m], total: promise(point).shown, where: view.where, subject: view.subject,
       lower: percent(view.lower[m][e]), target: percent(goal()),
       best: chosen === null ? "" : data.names[chosen[0]], least: chosen === null ? "" : promise(chosen).shown,
@@ -73,17 +73,17 @@ function explore() {
     const people = view.average ? data.population[view.of] : undefined;
     document.querySelector(".now").classList.toggle("nobody", !people);
     if ($("people")) $("people").hidden = !view.average;
-    every(".now tbody tr").forEach((row, m) => {
-      const cells = every("td", row), e = at[m];
+    all(".now tbody tr").forEach((row, m) => {
+      const cells = all("td", row), e = at[m];
       row.classList.toggle("chosen", m === chosen[0]);
       if (m === chosen[0]) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
-      if (e === null) return cells.forEach((cell) => say(cell, "–"));
+      if (e === null) return cells.forEach((cell) => setText(cell, "–"));
       const lower = view.lower[m][e], upper = view.upper[m][e];
       const word = lower >= goal() ? "enough" : upper < goal() ? "short" : "open";
       const among = people ? `${percent(people.lower[m][e]).slice(0, -2)}–${percent(people.upper[m][e])}` : "–";
       const texts = [promise([m, e]).shown, percent(lower), percent(upper), among, words[`${word}_word`]];
-      cells.forEach((cell, i) => say(cell, texts[i]));
+      cells.forEach((cell, i) => setText(cell, texts[i]));
     });
   }
 
@@ -93,84 +93,84 @@ function explore() {
     const x = (total) => frame.left + frame.span * (frame.last > frame.first
       ? (scale(total) - scale(frame.first)) / (scale(frame.last) - scale(frame.first)) : 0.5);
     const y = (units) => frame.top + frame.tall * (1 - (Math.max(units / 10 ** digits, frame.low) - frame.low) / (1 - frame.low));
-    every(".target", views[number]).forEach((one) => {
+    all(".target", views[number]).forEach((one) => {
       one.setAttribute("transform", `translate(0 ${y(goal())})`);
       one.querySelector("text").setAttribute("y", y(goal()) >= frame.top + 18 ? -5 : 14); // its name stays within
     });
     const place = `translate(${x(data.stops[Number(stop.value)])} 0)`;
-    every(".cursor", views[number]).forEach((one) => one.setAttribute("transform", place));
-    every(".point", views[number]).forEach((one) => {
+    all(".cursor", views[number]).forEach((one) => one.setAttribute("transform", place));
+    all(".point", views[number]).forEach((one) => {
       const m = Number(one.dataset.m), e = at[m];
       one.classList.toggle("chosen", m === chosen[0]);
       one.setAttribute("visibility", e === null ? "hidden" : "visible");
       if (e !== null) one.setAttribute("transform", `translate(${x(promise([m, e]).epsilon)} ${y(view.lower[m][e])})`);
     });
-    every(".panel.alone", views[number]).forEach((one) => one.classList.toggle("chosen", Number(one.dataset.of) === chosen[0]));
+    all(".panel.alone", views[number]).forEach((one) => one.classList.toggle("chosen", Number(one.dataset.of) === chosen[0]));
   }
 
   function fillRecords(view, point) {
-    const served = every(".served tbody tr");
-    if (!served.length) return;
+    const rows = all(".served tbody tr");
+    if (!rows.length) return;
     const [m, e] = point, mark = document.createElement("bdi");
     mark.textContent = data.names[m];
     $("served").replaceChildren("By ", mark, ` at ε\u00a0=\u00a0${promise(point).shown} per record.`);
     const worst = data.views.find((one) => one.of === view.of && one.worst).lower;
     [worst, ...data.shares[view.of]].forEach((whole, i) => {
-      say(served[i].cells[1], percent(whole[m][e]));
-      served[i].querySelector("rect").setAttribute("width", whole[m][e] / 10 ** (digits - 2));
+      setText(rows[i].cells[1], percent(whole[m][e]));
+      rows[i].querySelector("rect").setAttribute("width", whole[m][e] / 10 ** (digits - 2));
     });
-    const listed = data.worst[m][e];
-    every(".worst tbody tr").forEach((row, i) => {
-      const [record, label] = data.records[listed[2 * i]];
-      say(row.querySelector("th"), String(record));
-      say(row.querySelector("bdi"), label);
-      say(row.querySelector("td:last-child"), percent(listed[2 * i + 1]));
+    const pairs = data.worst[m][e];
+    all(".worst tbody tr").forEach((row, i) => {
+      const [record, label] = data.records[pairs[2 * i]];
+      setText(row.querySelector("th"), String(record));
+      setText(row.querySelector("bdi"), label);
+      setText(row.querySelector("td:last-child"), percent(pairs[2 * i + 1]));
     });
   }
 
   /** Tell what an observer may know: so much before, so much after. */
   function fillObserver(point) {
-    const own = promise(point), at = Number(prior.value), after = own.after[at], before = data.priors[at];
-    const kind = after === data.certain ? "certain" : own.delta > 0 ? "weaker" : "pure";
-    say($("observer"), fill(words[kind], { prior: before, after, total: own.shown, delta: own.delta_shown }));
-    stand(prior, before);
+    const guarantee = promise(point), at = Number(prior.value), after = guarantee.after[at], before = data.priors[at];
+    const kind = after === data.certain ? "certain" : guarantee.delta > 0 ? "weaker" : "pure";
+    setText($("observer"), fill(words[kind], { prior: before, after, total: guarantee.shown, delta: guarantee.delta_shown }));
+    describe(prior, before);
     [before, after].forEach((share, i) => $(`knows-${i}`).setAttribute("width", parseFloat(share)));
-    say($("fact-after"), own.after[data.even]);
+    setText($("fact-after"), guarantee.after[data.even]);
   }
 
   function show() {
-    const number = viewNumber(), view = data.views[number], stopped = Number(stop.value), looked = lookedAt(view);
-    const [m, e] = looked, own = promise(looked), at = [...data.at[stopped]], total = data.stops_shown[stopped];
-    if (own.epsilon === data.stops[stopped]) at[m] = e;
+    const number = viewNumber(), view = data.views[number], index = Number(stop.value), point = currentPoint(view);
+    const [m, e] = point, guarantee = promise(point), at = [...data.at[index]], total = data.stops_shown[index];
+    if (guarantee.epsilon === data.stops[index]) at[m] = e;
     views.forEach((one, i) => { one.hidden = i !== number; });
-    say($("sentence"), sentence(view, looked));
+    setText($("sentence"), sentence(view, point));
     const good = view.lower[m][e] >= goal() && data.accepted[m][e] === "1";
-    document.querySelector("section.decision").classList.toggle("no", asked && !good);
-    document.querySelector("main").classList.toggle("unasked", !asked);
-    say($("fact-total"), own.shown);
-    say($("fact-lower"), percent(view.lower[m][e]));
-    stand(target, percent(goal()));
-    stand(stop, total);
-    const idle = stopped === home(view) && goal() === data.target && number === 0 && asked === data.asked;
+    document.querySelector("section.decision").classList.toggle("no", requested && !good);
+    document.querySelector("main").classList.toggle("unasked", !requested);
+    setText($("fact-total"), guarantee.shown);
+    setText($("fact-lower"), percent(view.lower[m][e]));
+    describe(target, percent(goal()));
+    describe(stop, total);
+    const idle = index === home(view) && goal() === data.target && number === 0 && requested === data.asked;
     if (!(idle && document.activeElement === back)) back.disabled = idle; // focus is never lost under a reader's hands
-    const cap = data.caps[stopped], free = cap === 10 ** digits;
-    say($("cap"), fill(words[free ? "free" : "cap"], { total, cap: percent(cap), below: percent(cap - 1) }));
-    fillTable(view, at, looked);
-    movePictures(number, at, looked);
-    fillRecords(view, looked);
-    fillObserver(looked);
+    const cap = data.caps[index], free = cap === 10 ** digits;
+    setText($("cap"), fill(words[free ? "free" : "cap"], { total, cap: percent(cap), below: percent(cap - 1) }));
+    fillTable(view, at, point);
+    movePictures(number, at, point);
+    fillRecords(view, point);
+    fillObserver(point);
   }
 
   const goHome = () => { stop.value = home(data.views[viewNumber()]); show(); };
-  target.addEventListener("input", () => { asked = true; });
-  for (const one of [target, ...every("input[name=view]")]) one.addEventListener("input", goHome);
+  target.addEventListener("input", () => { requested = true; });
+  for (const one of [target, ...all("input[name=view]")]) one.addEventListener("input", goHome);
   for (const one of [stop, prior]) one.addEventListener("input", show);
   back.addEventListener("click", () => {
     const first = document.querySelector("input[name=view][value='0']");
     if (first) first.checked = true;
-    asked = data.asked;
+    requested = data.asked;
     target.value = data.targets.indexOf(data.target);
-    stop.value = started;
+    stop.value = start;
     show();
   });
   show();
@@ -185,7 +185,7 @@ function quoted(text) {
 }
 
 /** Return the points of the curves, one a row. */
-function everyPoint() {
+function allPoints() {
   const share = (units) => Number(`${units}e-${data.digits}`);
   const lines = [["mechanism", "epsilon_per_record", "delta_per_record", "quantity", "over", "at_least", "at_most"]];
   for (const view of data.views) data.names.forEach((name, m) => data.promised[m].forEach((at, e) => lines.push([
@@ -195,7 +195,7 @@ function everyPoint() {
 }
 
 /** Return the tables beside the pictures, one after another, with an empty line between them. */
-const everyTable = () => every("table.data").flatMap((table, i) =>
+const allTables = () => all("table.data").flatMap((table, i) =>
   [...(i ? [[]] : []), ...[...table.rows].map((row) => [...row.cells].map((cell) => quoted(cell.textContent)))]);
 
 /** Offer a text as a file; nothing leaves this page but into the reader's own folder. */
@@ -208,23 +208,23 @@ function save(name, kind, content) {
 }
 
 /** Unpack the result that the page holds. */
-async function whole() {
+async function unpack() {
   const packed = Uint8Array.from(atob($("whole").textContent), (letter) => letter.charCodeAt(0));
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
 const FILES = {
-  whole: async () => save("result.json", "application/json", await whole()),
+  whole: async () => save("result.json", "application/json", await unpack()),
   policy: () => save("policy.toml", "application/toml", data.policy),
   numbers: () => save("numbers.csv", "text/csv",
-    (data.views ? everyPoint() : everyTable()).map((row) => `${row.join(",")}\r\n`).join("")),
+    (data.views ? allPoints() : allTables()).map((row) => `${row.join(",")}\r\n`).join("")),
 };
 
 // ---- the page
 
 if (data.views?.[0].top !== null) { // else no delta is admitted, and there is nothing to move
   if (data.views) explore();
-  for (const [name, moved] of Object.entries(data.sliders ?? {})) follow($(name), moved);
-  for (const button of every("[data-save]")) button.addEventListener("click", FILES[button.dataset.save]);
+  for (const [name, changes] of Object.entries(data.sliders ?? {})) bind($(name), changes);
+  for (const button of all("[data-save]")) button.addEventListener("click", FILES[button.dataset.save]);
   document.documentElement.classList.add("moves");
 }

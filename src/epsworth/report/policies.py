@@ -173,11 +173,11 @@ def _policy_limits(policy: Policy) -> Block:
 # ---- made for one classifier
 
 
-def document_of(made: Tailored, curves: Curves | None = None) -> dict[str, Any]:
+def document_of(tailored: Tailored, curves: Curves | None = None) -> dict[str, Any]:
     """Return what --json writes, and pages hold: the numbers, and the policy itself where it is small enough."""
-    content = made.policy.to_toml()
+    content = tailored.policy.to_toml()
     policy = {"policy": content} if len(content) <= MOST_POLICY else {}
-    return {"tailored": made.to_dict(), **policy, **({} if curves is None else {"curves": curves.to_dict()})}
+    return {"tailored": tailored.to_dict(), **policy, **({} if curves is None else {"curves": curves.to_dict()})}
 
 
 def tailored_page(result: Document, source: Source) -> Page:

@@ -45,7 +45,7 @@ fast_posterior = lru_cache(maxsize=1024)(posterior)  # takes ten milliseconds, a
 def noise_page(result: Document, source: Source) -> Page:
     """Return the page of a ranking: which noise is cheapest, what no noise can do, its shape."""
     rows = [{**row, "name": text.noise_name(row["name"])} for row in result["rows"]]
-    left = {text.noise_name(noise): why for noise, why in result["left_out"].items()}
+    left_out = {text.noise_name(noise): why for noise, why in result["left_out"].items()}
     ranked: list[Any] = [SimpleNamespace(**row) for row in rows]
     best, objective = taken(ranked), Objective.of(result["objective"])
     cost = "ε" if objective == EPSILON else str(objective)
@@ -54,7 +54,7 @@ def noise_page(result: Document, source: Source) -> Page:
         (share_down(best.confidence), "probability that a release is as near as asked", "confidence"),
         (show_up(best.rmse, 4), "root mean squared error of a release", "rmse"),
     )  # fmt: skip
-    sentence = advice(ranked, result["floor"], left, objective)
+    sentence = advice(ranked, result["floor"], left_out, objective)
     epsilon, delta = (None, 0.0) if best is None else (best.epsilon, best.delta)
     decision = blocks.decision(sentence, facts, best is not None, epsilon=epsilon, delta=delta)
     sections = [decision, _ranking(result["floor"], rows, cost)]
@@ -73,8 +73,8 @@ def noise_page(result: Document, source: Source) -> Page:
     origin = [("Model", "central: the promise is for the whole data set")]
     origin += [(word, show_up(v) if isinstance(v, (int, float)) else v) for word, v in values if v is not None]
     return page(
-        "Which noise costs the least privacy?", about, [*sections, _noise_limits(best, left)], source, origin=origin,
-        holds="The result holds every row.",
+        "Which noise costs the least privacy?", about, [*sections, _noise_limits(best, left_out)], source,
+        origin=origin, holds="The result holds every row.",
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def _shape(shape: Document, best: Any) -> Block:
     return blocks.section("shape", "The shape of the noise", *histogram, caption)
 
 
-def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
+def _noise_limits(best: Any, left_out: Mapping[str, str]) -> Block:
     sentences = [
         "Whoever holds the data sees every record as it is: the noise protects what leaves, not what is stored.",
         "The promise rests on the sensitivity: if one record can move an answer further, the ε is too small.",
@@ -133,7 +133,7 @@ def _noise_limits(best: Any, left: Mapping[str, str]) -> Block:
             "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
             "draws from the operating system's randomness."
         )
-    return blocks.limits(text.NO_DATA, sentences, [f"left out, {noise}: {why}" for noise, why in left.items()])
+    return blocks.limits(text.NO_DATA, sentences, [f"left out, {noise}: {why}" for noise, why in left_out.items()])
 
 
 # ---- a PAC release
@@ -393,22 +393,22 @@ def _rows(result: Document) -> Block:
 
 
 def _useful(result: Document, trade: Sequence[Document]) -> Block | None:
-    kept = [(point["epsilon"], point["kept_lower"]) for point in trade if point.get("kept_lower") is not None]
-    if not kept:
+    points = [(point["epsilon"], point["kept_lower"]) for point in trade if point.get("kept_lower") is not None]
+    if not points:
         return None
     caption = (
         f"Accuracy without noise {share_down(result['base_accuracy'])}, of always answering the commoner label "
         f"{share_down(result['majority'])}, on the training rows that were looked at. The noise decides whether a "
         "model keeps it: shown is a lower bound on the probability."
     )
-    start, first, last = result.get("eps_util") or math.inf, kept[0][0], kept[-1][0]
+    start, first, last = result.get("eps_util") or math.inf, points[0][0], points[-1][0]
     chart = Chart(
         "Share of all models that keep their accuracy, at least, by ε per row.",
         Axis("ε per row", first, last, log=True), Axis("of all models at least", 0.0, 1.0, percent=True),
-        [Line("kept", kept, "step")], height=280,
+        [Line("kept", points, "step")], height=280,
         spans=[(start, start, "accuracy is kept from here")] if first <= start <= last else [],
     )  # fmt: skip
-    rows = [[show_up(epsilon, 4), share_down(share)] for epsilon, share in kept]
+    rows = [[show_up(epsilon, 4), share_down(share)] for epsilon, share in points]
     numbers = blocks.details("how surely accuracy is kept", ("ε per row", "probability at least"), rows)
     return blocks.section("useful", "Whether the model is any use", chart, numbers, caption)
 

@@ -156,17 +156,17 @@ def _of_document(document: Document, requested: dict[str, Any], source: Source) 
     with _check_damage():
         if is_study_result(document):
             return _of_study(StudyResult.from_dict(document), requested, source, document)
-        recommendation, curves = document.get("recommendation"), document.get("curves")
-        if not isinstance(recommendation, dict) or not isinstance(curves, dict):
-            recommendation, curves = {}, document
-        if curves.get("format") != FORMAT:
+        recommendation, entries = document.get("recommendation"), document.get("curves")
+        if not isinstance(recommendation, dict) or not isinstance(entries, dict):
+            recommendation, entries = {}, document
+        if entries.get("format") != FORMAT:
             return _of_command(document, requested, source)
-        found, panels = Curves.from_dict(curves), document.get("panels")
+        curves, panels = Curves.from_dict(entries), document.get("panels")
         defaults = {name: recommendation[name] for name in REQUEST} if recommendation else {}
         if defaults.get("at_most_sure") is not None:
             defaults["max_epsilon"] = None  # follows from it
         panels = None if panels is None else Panels.from_dict(panels)
-        return _of_curves(found, _merge(defaults, requested), source, curves.get("population"), panels)
+        return _of_curves(curves, _merge(defaults, requested), source, entries.get("population"), panels)
 
 
 def _of_command(document: Document, requested: dict[str, Any], source: Source) -> Page:

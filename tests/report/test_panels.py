@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from made_pages import HOSTILE, Read, around, curves
+from made_pages import HOSTILE, Read, curves, panels
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -31,7 +31,7 @@ def rows(html):
 
 def test_labels_of_the_map_are_counted_and_told_apart():
     made = curves(2, 9, 40)
-    held = around(made)
+    held = panels(made)
     html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "mapped")
     told = {row[0].removesuffix(" (its own)"): row[1] for row in rows(html)[1:3]}
     for number, label in enumerate(held.map.labels):
@@ -41,7 +41,7 @@ def test_labels_of_the_map_are_counted_and_told_apart():
 
 def test_safe_ranges_are_rounded_inwards():
     made = curves(2, 9, 40)
-    held = around(made)
+    held = panels(made)
     html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "safe")
     for row, low, high, own in zip(rows(html)[1:], held.box.lower, held.box.upper, held.values, strict=True):
         first, last = map(float, re.fullmatch(r"(\S+) to (\S+)", row[2]).groups())
@@ -51,7 +51,7 @@ def test_safe_ranges_are_rounded_inwards():
 
 def test_the_split_is_the_splits():
     made = curves(2, 9, 40)
-    held = around(made)
+    held = panels(made)
     html = section(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html, "split")
     cells = [row[:3] for row in rows(html)]
     assert cells[1:3] == [["age", "2", "3"], ["bmi", "2", "1"]]
@@ -66,7 +66,7 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
     choice = ew.recommend(made, at_least=0.7, max_epsilon=40, of=of).choice
     m, e = made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon)
     html = section(
-        ew.report.report(made, at_least=0.7, max_epsilon=40, of=of, panels=around(made, point=(m, e))).html,
+        ew.report.report(made, at_least=0.7, max_epsilon=40, of=of, panels=panels(made, point=(m, e))).html,
         "groups",
     )
     lower = made.bounds(of).lower[m, e]
@@ -89,7 +89,7 @@ def test_groups_are_those_of_the_curves_at_the_recommendation(of):
 def test_groups_of_another_point_are_not_shown_as_if_they_were_of_this_one():
     made = curves(3, 9, 40)
     html = section(
-        ew.report.report(made, at_least=0.7, max_epsilon=40, panels=around(made, point=(1, 8))).html, "groups"
+        ew.report.report(made, at_least=0.7, max_epsilon=40, panels=panels(made, point=(1, 8))).html, "groups"
     )
     told = html.replace("<bdi>", "").replace("</bdi>", "")
     assert "sex: " not in told
@@ -110,7 +110,7 @@ def test_plain_curves_have_no_such_sections_but_groups_by_label():
 
 def test_the_policy_is_that_of_the_recommendation():
     made = curves(2, 9, 40, names=["pm", "sw"])
-    held = around(made)
+    held = panels(made)
     read = Read(ew.report.report(made, at_least=0.85, max_epsilon=40, panels=held).html)
     policy = ew.Policy.from_toml(read.numbers["policy"])
     found = ew.recommend(made, at_least=0.85, max_epsilon=40)
@@ -124,7 +124,7 @@ def test_the_policy_is_that_of_the_recommendation():
 
 def test_hostile_panels_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
-    held = around(made)
+    held = panels(made)
     choice = ew.recommend(made, at_least=0.9, max_epsilon=40).choice
     held = replace(
         held, mechanism=choice.mechanism, epsilon_per_record=choice.guarantee.epsilon, model=HOSTILE,
@@ -146,7 +146,7 @@ def test_ten_thousand_records_with_panels_fit():
     for accuracy in (False, True):
         made = curves(6, 100, 10_000, accuracy=accuracy)
         choice = ew.recommend(made, at_least=0.9, max_epsilon=40).choice
-        held = around(
+        held = panels(
             made, point=(made.mechanisms.index(choice.mechanism), made.epsilons.tolist().index(choice.epsilon))
         )
         noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
@@ -211,7 +211,7 @@ def test_the_page_says_what_its_result_holds():
     made = curves(2, 9, 40)
     plain = Read(ew.report.report(made).html).text
     assert "The result holds every record's bounds and label." in plain
-    read = Read(ew.report.report(made, panels=around(made)).html).text
+    read = Read(ew.report.report(made, panels=panels(made)).html).text
     assert (
         "of record 3 its values of what is perturbed and the labels around it; of groups of records counts and" in read
     )
@@ -220,7 +220,7 @@ def test_the_page_says_what_its_result_holds():
 def test_a_better_split_is_refused_in_the_decision_with_its_reason():
     """And only where it is of the mechanism and the epsilon that are decided on, of the average."""
     made = curves(4, 9, 40)
-    held = around(made)
+    held = panels(made)
     best = ew.recommend(made, at_least=0.5).choice
     here = replace(held.split, mechanism=best.mechanism, total=best.guarantee.epsilon)
 
