@@ -1,6 +1,6 @@
 """Learning real tables of many columns from one private report per user, beside two simple rivals, in one run.
 
-    EPSWORTH_DATA=... python examples/papers/learner_tables.py [--quick] [--epsilon 1]
+    EPSWORTH_DATA=... python examples/learner_tables.py [--quick] [--epsilon 1]
 
 "naive Bayes": each user is asked about one random column of eight even bins, by the one-bit report of `hadamard`
 about the pair of bin and label.  "moments": each user sends one bit about a random entry of the second moments of

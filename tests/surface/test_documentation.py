@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from epsworth import ceiling
 from epsworth.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,16 @@ def test_commands_in_documents_exist():
     assert [one for one in found if one[2]] == []
     for line in ("audti policy.toml", "audit --jsn x policy.toml", "learn fit a b c", "learn fot a"):
         assert why_not(f"epsworth {line}")
+
+
+def test_certainties_in_the_guide_are_rounded_up():
+    page = TEXTS[ROOT / "docs" / "choose.md"]
+    found = (re.search(rf"^\| {row}.*$", page, re.M)[0] for row in ("E per record", "at most this sure"))
+    epsilons, certainties = (re.findall(r"[\d.]+", row) for row in found)
+    assert len(epsilons) > 5
+    for epsilon, stated in zip(epsilons, certainties, strict=True):
+        unit = 0.1 ** len(stated.partition(".")[2])
+        assert float(stated) - unit < 100 * ceiling(float(epsilon), 2) <= float(stated)
 
 
 # links and tables
