@@ -132,7 +132,8 @@ def test_the_commands_write_the_pages_of_their_json(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Aggregator(learnt().config, learnt().aggregate.tally).save("s.state")
     words = ("s.state", "m.learner", "--confidence", "0.9", "--json", "a.json", "--report", "a.html")
-    assert cli("learn", "fit", *words)[0] == 0
+    code, out, _ = cli("learn", "fit", *words)
+    assert (code, out.splitlines()[-1]) == (0, "Page: a.html")
     assert json.loads((tmp_path / "a.json").read_text())["confidence"] == 0.9
     assert cli("report", "a.json", "-o", "b.html")[0] == 0
     one, two = (Read((tmp_path / name).read_text()) for name in ("a.html", "b.html"))

@@ -198,6 +198,7 @@ def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
     ("content", "said"),
     [
         ("{}", "holds no result that has a page; write one with epsworth utility --json"),
+        ('{"checks": 1}', r"or likewise with run -o, recommend, .*; its entries are \W*checks"),
         ("[1, 2]", "holds no result that has a page"),
         ("no json", "result file .*: holds no JSON"),
         ('{"format": "epsworth-curves-1"}', "damaged or incomplete"),

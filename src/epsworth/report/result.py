@@ -38,6 +38,7 @@ DOCUMENTS: dict[str, tuple[set[str], Callable[[Document, Source], Page]]] = {  #
     "epsworth learn fit --json": ({"users", "classes", "by_confidence", "box"}, learnt_page),
     "epsworth tailor --json": ({"tailored"}, tailored_page),
 }
+SHOWN = 5  # entries of a file that a refusal names
 RESULTS = ("epsworth utility --json", "epsworth run -o", "epsworth recommend --json", *DOCUMENTS)
 
 
@@ -244,7 +245,10 @@ def _of_document(document: Document, asked: dict[str, Any], source: Source, comm
         if needed <= document.keys():
             _nothing_asked(asked)
             return page(document, source)
-    raise ValueError(f"holds no result that has a page; write one with {' or '.join(commands)}")
+    first, *others = commands
+    rest = ", ".join(one.removeprefix("epsworth ").removesuffix(" --json") for one in others)
+    given = f"; its entries are {', '.join(map(short, list(document)[:SHOWN]))}" if document else ""
+    raise ValueError(f"holds no result that has a page; write one with {first}, or likewise with {rest}{given}")
 
 
 def _of_study(result: StudyResult, asked: dict[str, Any], source: Source, document: Document) -> Page:
