@@ -269,7 +269,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     ("table", "message"),
     [
         ("empty.csv", "has no rows; give a header and at least one row"),
-        ("gap.csv", "of 20 rows lack age (first: data row"),
+        ("gap.csv", "of 20 rows lack age (first: line "),
         ("old.csv", "the value lies outside, as in 2 more of 20 rows; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],

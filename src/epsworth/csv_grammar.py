@@ -18,7 +18,7 @@ from functools import lru_cache
 from epsworth.files import check_text
 from epsworth.headers import shown_name
 from epsworth.lines import count_lines
-from epsworth.numerals import short
+from epsworth.numerals import counted, short
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -182,8 +182,7 @@ def _check_separators(name: str, what: str, sep: str) -> None:
     """Refuse a table of one column whose name looks like several, and say how these are separated."""
     for other, word in SEPARATORS.items():
         if other in name and other != sep:
-            shell = "tab" if other == "\t" else f"'{other}'"
-            raise ValueError(f"the columns of {what} are separated by {word}; say so: --sep {shell} (sep={other!r})")
+            raise ValueError(f"the columns of {what} are separated by {word}; say so: sep={other!r}")
 
 
 def unquoted(field: str) -> str:
@@ -268,7 +267,7 @@ def _wrong(text: bytes, width: int, sep: bytes) -> str:
     if fault:
         return f": {fault}"
     fields = len(QUOTED.sub(b"", text).split(sep))
-    return f" has {fields} fields, the header has {width}; repair the row"
+    return f" has {counted(fields, 'field')}, the header has {width}; repair the row"
 
 
 def _fault(text: bytes, sep: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -95,6 +96,12 @@ FULL = {
     errno.EIO: "check the disk or choose another place",
 }
 """What to do where the system cannot write."""
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check_text(beginning: bytes, what: str) -> None:

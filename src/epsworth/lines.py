@@ -1,8 +1,11 @@
-"""A stream of bytes cut into parts of whole lines; byte 0A alone cuts, so that a part never depends on its fields."""
+"""Lines of files: byte 0A alone cuts them into parts, so that none depends on its fields; and where rows stand."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +13,31 @@ import numpy as np
 PART = 1 << 20  # bytes read for a part
 HEADER = 1 << 20  # bytes of a header
 LONGEST = 1 << 28  # bytes of a line: more than any text that somebody may write into a field, and less than memory
+
+
+def place(row: int, file: str | Path, first: int | None = None) -> str:
+    """Return where a row, counted from 0, stands in a file: where row 0 is in line ``first``, by line counted from 1.
+
+    What has no ending, such as a copy of it, is standard input.
+
+    Examples
+    --------
+    >>> place(0, "parts/t.csv", 2), place(7, "t.parquet")
+    ('data row 0, line 2 of t.csv', 'data row 7 (from 0) of t.parquet')
+    """
+    name = Path(file).name if Path(file).suffix else "standard input"
+    return f"data row {row} (from 0) of {name}" if first is None else f"data row {row}, line {row + first} of {name}"
+
+
+@contextmanager
+def placing(file: str | Path, first: int | None = None) -> Iterator[None]:
+    """Let refusals that begin with a row say where in the file it stands; see `place`."""
+    try:
+        yield
+    except ValueError as error:
+        if found := re.match(r"row (\d+)\b", text := str(error)):
+            error.args = (place(int(found[1]), file, first) + text[found.end() :],)
+        raise
 
 
 class Readable(Protocol):

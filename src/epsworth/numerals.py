@@ -167,6 +167,18 @@ def decimal_below(share: Fraction, places: int) -> Decimal:
     return EXACT.normalize(EXACT.scaleb(units, -places))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2000, "row"), counted(1, "people"), counted(2, "people")
+    ('1 row', '2,000 rows', '1 person', '2 people')
+    """
+    one = "person" if noun == "people" else noun
+    return f"{count:,} {one if count == 1 else noun if noun == 'people' else f'{noun}s'}"
+
+
 def plain(number: Decimal) -> str:
     """Return a number's digits without an exponent.
 

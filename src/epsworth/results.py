@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.files import file_named, write_text
-from epsworth.rounding import show_down
+from epsworth.rounding import percent_down
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def how_sure(confidence: float) -> str:
     >>> how_sure(1.0), how_sure(0.99999)
     ('for certain', 'with 99.999 % confidence')
     """
-    return "for certain" if confidence == 1 else f"with {show_down(100 * confidence)} % confidence"
+    return "for certain" if confidence == 1 else f"with {percent_down(confidence, 4)} % confidence"
 
 
 def json_form(value: Any) -> Any:

@@ -296,9 +296,7 @@ class Study:
                 raise ValueError("cache is for a model behind an address, and model is a file; leave it out")
             return as_classifier(inputs.model_of_file(self.files["model"], trust))
         if not send:
-            raise ValueError(
-                f"model: records of the table are sent to {self.model}; pass --send (send=True) if you mean that"
-            )
+            raise ValueError(f"model: records of the table are sent to {self.model}; pass send=True if you mean that")
         from epsworth.classifiers.service import remote
 
         try:

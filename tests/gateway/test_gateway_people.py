@@ -141,13 +141,17 @@ def test_workers_share_one_cap(opened, upstream, ledger):
     assert len(upstream.bodies) == 20
 
 
-def test_charges_under_another_policy_count_exactly(ledger, policy):
+def test_charges_under_another_policy_count_exactly(ledger, policy, cli):
     one = Settings(policy, "http://m", **ledger)
     tenth = Settings(ew.Policy.of("pm", "0.1", ew.Domain.of({"age": (0, 1)})), "http://m", **ledger, cap="3.3")
     assert People(one).charge([["jane"]]) == [True]
     people = People(tenth)
     assert people.charge([["jane"]] * 4) == [True, True, True, False]
     assert people.spent("jane") == (Fraction(33, 10), 0)
+    code, out, err = cli("ledger", "spent", "jane", "joe", "--ledger", str(ledger["ledger"]))
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()[1:3]] == [["jane", "3.3", "0"], ["joe", "0", "0"]]
+    assert "No release names joe here" in out
 
 
 def test_deltas_have_a_cap(ledger):

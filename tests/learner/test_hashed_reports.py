@@ -106,9 +106,9 @@ def test_a_run_is_told_as_json(cli):
     [
         (
             REPORT.replace(" --id id", "").replace(" --cap 2", ""),
-            "the column of ids (--id) is missing: with rows='hash'",
+            "with rows='hash' an id and the public seed say which row is reported; give --id and --seed",
         ),
-        (REPORT.replace(f" --seed {SEED}", ""), "the public seed (--seed) is missing: with rows='hash'"),
+        (REPORT.replace(f" --seed {SEED}", ""), "give --id and --seed"),
         (
             REPORT.replace("r.jsonl", "r.ldp"),
             "r.ldp holds no ids, which rows='hash' needs beside reports; name a .jsonl",
@@ -118,7 +118,7 @@ def test_a_run_is_told_as_json(cli):
         (REPORT.replace("--id id", "--id name"), "the table has no column 'name'"),
         (f"learn report drawn.json people.csv r.ldp --target sick --seed {SEED}", "seed belongs to rows='hash'"),
         (f"{CONFIG.replace('hash', 'some')} --cells 4", "rows must be one of drawn, hash"),
-        (f"{CONFIG} --cells 4 --mechanism krr", "rows='hash' needs a mechanism whose reports name a row, got 'krr'"),
+        (f"{CONFIG} --cells 4 --mechanism krr", "--rows hash needs a mechanism whose reports name a row, got 'krr'"),
     ],
 )
 @pytest.mark.cases(1)

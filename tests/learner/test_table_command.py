@@ -124,6 +124,8 @@ def test_a_record_answers_in_one_round(cli):
     code, _, err = cli("learn report r2.json first.csv b.ldp --target sick")
     assert (code, Path("b.ldp").exists()) == (2, False)
     assert "were reported 1 time before" in err
+    assert "a record answers one round of a table: use the reports you have, or report other people's" in err
+    assert "--again" not in err
 
 
 @pytest.mark.parametrize(

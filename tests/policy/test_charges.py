@@ -126,7 +126,7 @@ def test_numbers_that_are_none_are_refused(table, terms, sentence):
 
 def test_without_a_unit_everybody_is_charged_for_every_row(table):
     receipt = perturb_file(POLICY, table, table.with_name("out.csv"))
-    assert "(--id): the ledger charges epsilon 100 to everybody" in str(receipt)
+    assert "(person=): the ledger charges epsilon 100 to everybody" in str(receipt)
     assert float(Ledger().spent(["anybody"])[0]) == pytest.approx(50 * 2)
     again = perturb_file(POLICY, table, table.with_name("out2.csv"), again=True, max_rows_per_person=1)
     assert (again.times_before, again.epsilon_so_far) == (1, pytest.approx(4))
@@ -141,7 +141,7 @@ def test_the_same_run_asked_again_is_done(table):
     assert out.read_bytes() == released
     assert len(Ledger().runs()) == 1
     out.write_text("another's")
-    with pytest.raises(ValueError, match=r"left 1 time under this policy .*--again"):
+    with pytest.raises(ValueError, match=r"left 1 time under this policy .*again=True"):
         perturb_file(POLICY, table, out, person="id")
     assert out.read_text() == "another's"
     perturb_file(POLICY, table, out, person="id", again=True)

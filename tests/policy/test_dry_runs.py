@@ -88,11 +88,16 @@ def test_a_cap_that_refuses_says_who_has_how_many_rows_and_what_would_fit(cli, p
     code, _, err = cli(*WORDS, "--cap", "2", *more)
     assert code == 2
     assert (
-        "1 person would exceed the cap, with up to 3 rows each, of which 2 would fit; give max_rows_per_person=2" in err
+        "1 person would exceed the cap, with up to 3 rows each, of which 2 would fit; give --max-rows-per-person 2"
+        in err
     )
+    for whom in (WORDS, WORDS[:4]):
+        code, _, err = cli(*whom, "--cap", "0.5", *more)
+        assert code == 2
+        assert "one row costs epsilon 1, more than the cap 0.5: raise it to at least 1, or take a policy" in err
     code, _, err = cli(*WORDS[:4], "--cap", "2", *more)
     assert code == 2
-    assert "4 rows count as one person's, and 2 would fit; state person= (--id) or max_rows_per_person=" in err
+    assert "4 rows count as one person's, and 2 would fit; state --id or --max-rows-per-person, or take" in err
 
 
 def test_what_left_before_takes_from_what_fits(cli, place):

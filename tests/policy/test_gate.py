@@ -89,7 +89,7 @@ def test_the_ends_of_lines_are_the_header_s_on_all_short_strings():
         ("31,a\0\n", 2, 7, "a NUL byte"),
         ("31,a\n\n32,b\n", 2, 8, "is blank"),
         ("31,a\n32,a,b\n", 2, 8, "has 3 fields, the header has 2"),
-        ('31,"a,b"\n"32,""a"\n', 2, 8, "has 1 fields, the header has 2"),
+        ('31,"a,b"\n"32,""a"\n', 2, 8, "has 1 field, the header has 2"),
         ("31,a,b\n32\n", 2, 7, "has 3 fields"),
         ("31,\xff\n", 2, 7, "is not UTF-8"),
     ],

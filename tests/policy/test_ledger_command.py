@@ -26,9 +26,11 @@ def folder(tmp_path, monkeypatch):
 def test_spent_prints_sums_rounded_up(cli, folder):
     code, out, err = cli("ledger", "spent", "7", "Ann", "[b]", "--ledger", "kept")
     assert (code, err) == (0, "")
-    assert [line.split() for line in out.splitlines()] == [
-        ["id", "epsilon", "delta"], ["7", "0.333333333334", "0"], ["Ann", "0.666666666668", "0"], ["[b]", "0", "0"],
+    *rows, told = out.splitlines()
+    assert [line.split() for line in rows] == [
+        ["id", "epsilon", "delta"], ["7", "0.333334", "0"], ["Ann", "0.666667", "0"], ["[b]", "0", "0"],
     ]  # fmt: skip
+    assert told == "No release names [b] here; check the spelling, or name another --ledger."
     (folder / "ids.txt").write_bytes(b"Ann\r\n7\n\n")
     code, out, _ = cli("ledger", "spent", "--file", "ids.txt", "--ledger", "kept", "--json", "-")
     assert json.loads(out)["spent"] == [
@@ -41,7 +43,7 @@ def test_runs_are_listed(cli, folder, monkeypatch):
     monkeypatch.setenv("EPSWORTH_STATE", "kept")
     code, out, _ = cli("ledger", "runs")
     assert code == 0
-    assert "charged     3  0.333333333334      0  each id, for 2 rows at most" in out
+    assert "charged     3  0.333334      0  each id, for 2 rows at most" in out
     run = json.loads(cli("ledger", "runs", "--json", "-")[1])["runs"][0]
     assert (run["policy"], run["person"], run["most"], run["epsilon"]) == ("5f2e" * 16, "id", 2, "0.333333333334")
 
@@ -78,6 +80,8 @@ def test_a_head_is_kept_elsewhere_and_verified_later(cli, folder):
         (("spent", "7", "--ledger", "other"), "there is no ledger in other"),
         (("runs", "--ledger", "other"), "there is no ledger in other"),
         (("head", "--ledger", "other"), "there is no ledger in other"),
+        (("spent", "7", "--ledger", "text"), "text is no ledger of a gateway, or is damaged"),
+        (("runs", "--ledger", "text"), "only `epsworth ledger spent` reads a gateway's"),
         (("verify", "0-" + 64 * "0", "--ledger", "other"), "there is no ledger in other"),
         (("verify", "0-0", "--ledger", "kept"), "the head must be a number of runs"),
         (("spent", "--ledger", "kept"), "one way of both"),
@@ -89,6 +93,7 @@ def test_a_head_is_kept_elsewhere_and_verified_later(cli, folder):
 @pytest.mark.cases(1)
 def test_what_cannot_be_answered_is_told_in_a_sentence(cli, folder, words, told):
     (folder / "ids.txt").write_text("7\n")
+    (folder / "text").write_text("a text that is long enough to be looked at" * 20)
     code, out, err = cli("ledger", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert told in err

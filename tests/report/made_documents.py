@@ -53,7 +53,7 @@ def privatizer():
     from epsworth.pac import PACPrivatizer, Posterior
 
     rows = np.random.default_rng(3).uniform(size=(40, 2))
-    return PACPrivatizer(lambda X: X.mean(axis=0), Posterior(0.62), worlds=64, worlds_seed=5).fit(rows)
+    return PACPrivatizer(lambda X: X.mean(axis=0), Posterior(0.64), worlds=64, worlds_seed=5).fit(rows)
 
 
 @cache

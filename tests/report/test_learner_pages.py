@@ -40,7 +40,9 @@ def test_every_number_of_a_plan_is_planned():
 def test_a_plan_that_nothing_keeps_has_a_page(asked):
     found = plan(**asked, fakes=0)
     page = report(found.to_dict())
-    assert Read(page.html).ids["sentence"] == str(found).replace(" (hadamard)", ", Hadamard bit (hadamard)")
+    assert Read(page.html).ids["sentence"] == str(found).replace(
+        " by hadamard reports,", " by Hadamard bit (hadamard),"
+    )
     assert 'class="decision no"' in page.html
 
 
@@ -132,7 +134,8 @@ def test_the_commands_write_the_pages_of_their_json(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Aggregator(learnt().config, learnt().aggregate.tally).save("s.state")
     words = ("s.state", "m.learner", "--confidence", "0.9", "--json", "a.json", "--report", "a.html")
-    assert cli("learn", "fit", *words)[0] == 0
+    code, out, _ = cli("learn", "fit", *words)
+    assert (code, out.splitlines()[-1]) == (0, "Page: a.html")
     assert json.loads((tmp_path / "a.json").read_text())["confidence"] == 0.9
     assert cli("report", "a.json", "-o", "b.html")[0] == 0
     one, two = (Read((tmp_path / name).read_text()) for name in ("a.html", "b.html"))

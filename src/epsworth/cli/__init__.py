@@ -42,6 +42,7 @@ from epsworth.cli import (
     tailor,
     utility,
 )
+from epsworth.cli.messages import in_options, name_options
 from epsworth.cli.running import INTERRUPTED, heed_stops, was_stopped
 from epsworth.cli.trust import spelt_out
 from epsworth.refusals import raised_in
@@ -96,6 +97,7 @@ def main() -> None:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when a reader such as head has seen enough
     heed_stops()
+    name_options({})
     try:
         code = app(spelt_out(sys.argv[1:]), prog_name="epsworth", standalone_mode=False) or 0
         if code == INTERRUPTED:  # the parser turns Ctrl-C inside a command into this
@@ -142,7 +144,7 @@ def _is_about_input(error: BaseException) -> bool:
 
 
 def _say(sentence: str) -> None:
-    print(f"epsworth: {sentence}", file=sys.stderr)
+    print(f"epsworth: {in_options(sentence)}", file=sys.stderr)
 
 
 def _one_line(message: Warning | str, category: type[Warning], *rest: object) -> None:

@@ -39,7 +39,12 @@ def gateway(
         str | None,
         typer.Option(help="Input that says whose record it is; it stays here unless the policy passes it."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="File of what each person lost already; made if absent.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of what each person lost already, made if absent; epsworth ledger spent --ledger FILE reads it."
+        ),
+    ] = None,
     cap: Annotated[
         str | None, typer.Option(help="Most epsilon that all draws of one person may add up to; then 429.")
     ] = None,

@@ -12,7 +12,7 @@ import typer
 from epsworth.cli import options, parsing, show, shuffling
 from epsworth.cli.learn_tables import audit_model, close_round, judged, open_round, write_table_config
 from epsworth.cli.report import write_document_page
-from epsworth.numerals import short
+from epsworth.numerals import counted, short
 from epsworth.rounding import round_up, show_up
 
 app = parsing.Shell(
@@ -159,7 +159,7 @@ def report(
     }  # fmt: skip
     if show.told(json, lambda: told):
         return
-    print(f"{count:,} reports of {made.report_size} bytes; {made.guarantee} each.")
+    print(f"{counted(count, 'report')} of {made.report_size} bytes; {made.guarantee} each.")
     total = show_up(float_above(run.epsilon_so_far))
     if person is not None:
         print(f"Nobody of these people ({person}) lost more than epsilon {total} in all.")
@@ -197,7 +197,7 @@ def aggregate(
     with options.progress_bar("adding up") as progress:
         found = aggregate_files(made, sources, shuffled=shuffled, n_jobs=jobs, progress=progress)
     found.save(out)
-    print(f"{found.users:,} reports, fingerprint {made.fingerprint()[:12]}.")
+    print(f"{counted(found.users, 'report')}, fingerprint {made.fingerprint()[:12]}.")
 
 
 app.command("shuffle")(shuffling.shuffle_reports)
@@ -246,7 +246,7 @@ def fit(
     if show.told(json, lambda: document):
         return
     width = "" if model.width_ is None else f", smoothed over {model.width_:g} of the box"
-    print(f"{model.aggregate.users:,} users, {model.config.kernel.cells:,} cells{width}.")
+    print(f"{counted(model.aggregate.users, 'user')}, {counted(model.config.kernel.cells, 'cell')}{width}.")
 
 
 app.command("audit")(audit_model)
@@ -385,7 +385,7 @@ def _by_power(third: str, powers: dict[float, Any]) -> str:
     """Say in a line what each power takes."""
 
     def shown(value: Any) -> str:
-        return "nothing is enough" if value is None else f"{value:,} users" if third == "users" else show_up(value)
+        return "nothing is enough" if value is None else counted(value, "user") if third == "users" else show_up(value)
 
     what = "" if third == "users" else f"{third} "
     return "By power: " + ", ".join(f"{what}{shown(value)} for {power:g}" for power, value in powers.items()) + "."
@@ -395,7 +395,8 @@ def _print_with_fakes(judge: Any, X: Any, confidence: float) -> None:
     """Say how many labels are certified beside one per cent of fakes, where a certificate allows for any."""
     with suppress(ValueError):
         some = judge.certificate(X, confidence=confidence, fakes=0.01)
-        print(f"With --fakes 0.01, {int(some.certified.sum())} of them stay certified.")
+        kept = int(some.certified.sum())
+        print(f"With --fakes 0.01, {kept or 'none'} of them {'stays' if kept < 2 else 'stay'} certified.")
 
 
 def _fakes(text: str | None) -> int | float:

@@ -10,6 +10,7 @@ import typer
 
 from epsworth.cli import options, show
 from epsworth.cli.report import write_document_page
+from epsworth.numerals import counted
 
 if TYPE_CHECKING:
     from epsworth.learner import AuditedClassifier, TableClassifier
@@ -34,7 +35,10 @@ def write_table_config(
     if show.told(json, lambda: made.to_dict() | {"fingerprint": made.fingerprint(), "shares": shares}):
         return
     told = ", ".join(f"{purpose} of {100 * share:.3g} %" for purpose, share in shares.items())
-    print(f"{len(made.columns)} columns, in rounds: {told} of the users; fingerprint {made.fingerprint()[:12]}.")
+    print(
+        f"{counted(len(made.columns), 'column')}, in rounds: {told} of the users; "
+        f"fingerprint {made.fingerprint()[:12]}."
+    )
     show.suggest("learn", "open", destination, "round.json", why="write what the clients of the first round need")
 
 
@@ -105,7 +109,7 @@ def close_round(
     write_document_page(report, document)
     if show.told(json, lambda: document):
         return
-    print(f"{sums.users:,} reports; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    print(f"{counted(sums.users, 'report')}; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
     if left is None:
         show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
     else:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from epsworth.cli import options, parsing, show
+from epsworth.numerals import counted
+from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from epsworth.policy.ledger import Ledger
 
 app = parsing.Shell(
@@ -26,26 +31,45 @@ Folder = Annotated[str | None, typer.Option("--ledger", help=LEDGER_HELP)]
 def spent(
     ids: Annotated[list[str] | None, typer.Argument(help="Ids of people, as they stand in their column.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="A text file with an id a line.")] = None,
-    ledger: Folder = None,
+    ledger: Annotated[str | None, typer.Option("--ledger", help=f"{LEDGER_HELP} Or the file of a gateway.")] = None,
     json: options.Json = None,
 ) -> None:
     """Print what people lost in all runs.
 
-    Epsilon and delta of each id.
+    Epsilon and delta of each id, rounded up; --json tells every digit.
     """
     options.check_outputs(json, None)
     asked = list(ids or []) if file is None else _lines(file)
     if bool(ids) == (file is not None):
         raise ValueError("name people either as arguments or by --file, one way of both")
-    kept = _opened(ledger, json)
-    lost = zip(asked, kept.spent(asked), kept.spent_delta(asked), strict=True)
-    rows = [(person, f"{epsilon:f}", f"{delta:f}") for person, epsilon, delta in lost]
-    if show.told(json, lambda: {"spent": [{"id": i, "epsilon": e, "delta": d} for i, e, d in rows]}):
+    epsilons, deltas, named = _lost(asked, ledger, json)
+    rows = list(zip(asked, epsilons, deltas, strict=True))
+    if show.told(json, lambda: {"spent": [{"id": i, "epsilon": f"{e:f}", "delta": f"{d:f}"} for i, e, d in rows]}):
         return
     table = show.table("id", "epsilon", "delta", left=["id"])
-    for row in rows:
-        table.add_row(*map(_escaped, row))
-    show.console().print(table)
+    for person, epsilon, delta in rows:
+        table.add_row(_escaped(person), show_up(float(epsilon)), show_up(float(delta)))
+    out = show.console()
+    out.print(table)
+    if unknown := [person for person, known in zip(asked, named, strict=True) if not known]:
+        out.print(
+            f"No release names {', '.join(unknown)} here; check the spelling, or name another --ledger.",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def _lost(people: list[str], ledger: str | None, json: str | None) -> tuple[list[Decimal], list[Decimal], list[bool]]:
+    """Return the epsilon and delta that people lost, and which of them are named, by a ledger or a gateway's file."""
+    if ledger is None or not Path(ledger).is_file():
+        kept = _opened(ledger, json)
+        return kept.spent(people), kept.spent_delta(people), kept.names(people)
+    from epsworth.gateway.people import spent
+    from epsworth.policy.ledger.costs import amount_above, decimal_of
+
+    lost = spent(Path(ledger), people)
+    epsilons = [decimal_of(amount_above("epsilon", epsilon)) for epsilon, _ in lost]
+    deltas = [decimal_of(amount_above("delta", min(delta, Fraction(1)))) for _, delta in lost]
+    return epsilons, deltas, [any(one) for one in lost]
 
 
 @app.command("runs")
@@ -66,10 +90,10 @@ def runs(ledger: Folder = None, json: options.Json = None) -> None:
         "day", "policy", "state", "rows", "epsilon", "delta", "charged to", left=["policy", "charged to"]
     )
     for run in found:
-        whom = (
-            f"{'everybody' if run['person'] is None else 'each ' + str(run['person'])}, for {run['most']} rows at most"
-        )
-        cells = run["day"], str(run["policy"])[:16], run["state"], run["rows"], run["epsilon"], run["delta"], whom
+        whom = "everybody" if run["person"] is None else f"each {run['person']}"
+        lost = (show_up(float(str(run[name]))) for name in ("epsilon", "delta"))
+        whom += f", for {counted(int(str(run['most'])), 'row')} at most"
+        cells = run["day"], str(run["policy"])[:16], run["state"], run["rows"], *lost, whom
         table.add_row(*(_escaped("-" if cell is None else str(cell)) for cell in cells))
     show.console().print(table)
 
@@ -108,7 +132,8 @@ def _opened(folder: str | None, json: str | None) -> Ledger:
 
     place = state_folder() if folder is None else folder_named("ledger", folder)
     if not is_ledger(place):
-        raise ValueError(f"there is no ledger in {place}; name its folder by --ledger")
+        file = ", as it is a file: only `epsworth ledger spent` reads a gateway's" if place.is_file() else ""
+        raise ValueError(f"there is no ledger in {place}{file}; name its folder by --ledger")
     kept = Ledger(place)
     if json not in (None, "-"):
         kept.check_apart("answer", Path(json))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from epsworth.cli import parsing, services
+from epsworth.cli import messages, parsing, services
 from epsworth.cli.panels import panel_of
 from epsworth.cli.trust import trusted
 from epsworth.numerals import fits
@@ -237,27 +237,44 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in more.items()
     ]
-    words = {}
+    files: dict[str, str] = {}  # words for them
+    arguments: dict[str, str] = {}  # options for them
     for parameter in own:
         info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
+        word = str(getattr(info, "metavar", None) or parameter.name).strip("[]").partition(".")[0].lower()
         if isinstance(info, OptionInfo):
             info.rich_help_panel = info.rich_help_panel or panel_of(parameter.name)
+            names = (info.default, *(info.param_decls or ()))  # the first one counts as the default
+            long = (name for name in names if str(name).startswith("--"))
+            word = str(next(long, f"--{parameter.name.replace('_', '-')}")).partition("/")[0]
+            arguments |= {word.strip("-").replace("-", "_"): word} | arguments | {parameter.name: word}
         if "Path" in str(parameter.annotation) or getattr(info, "metavar", None) == STREAM_OR_FILE:
-            option = f"--{parameter.name.replace('_', '-')}" if isinstance(info, OptionInfo) else parameter.name
-            option = option.replace("_", " ")
-            words[parameter.name] = next(iter(getattr(info, "param_decls", None) or ()), option)
+            files[parameter.name] = word
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        messages.name_options(arguments)
         if given.get("verbose", False) and given.get("quiet", False):
             raise ValueError("--quiet prints the verdict alone, and --verbose everything; give one of them")
         if given.get("verbose", False):
             _tell_what_is_inferred()
-        check_files({word: given.get(name) for name, word in words.items()})
-        command(**{name: value for name, value in given.items() if name not in more})
+        check_files({word: given.get(name) for name, word in files.items()})
+        try:
+            command(**{name: value for name, value in given.items() if name not in more})
+        except (typer.Exit, SystemExit):  # all is written, though not all is well
+            _tell_page(given)
+            raise
+        _tell_page(given)
 
     run.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return run
+
+
+def _tell_page(given: Mapping[str, Any]) -> None:
+    """Say which page --report wrote, unless standard output is one of JSON, or is to hold the verdict alone."""
+    page = given.get("report")
+    if page is not None and "-" not in (given.get("json"), given.get("output")) and not given.get("quiet"):
+        typer.echo(f"Page: {page}")
 
 
 def _tell_what_is_inferred() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, parsing, show
+from epsworth.cli.messages import in_options
 from epsworth.cli.running import connections_may_break
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def perturb(
     if found.already_done:
         print(f"Already done: {destination} holds the output of this very run. Nothing was drawn or charged.", file=out)
     else:
-        print(found, file=out)
+        print(in_options(found), file=out)
     print(f"Ledger: {store.path.parent}", file=out)
     if destination != "-" and not found.already_done:
         show.suggest("audit", policy, why="check the draws of this installation")
@@ -120,7 +121,7 @@ def _print_dry_run(policy: Policy, source: str, destination: str, receipt: Path 
         raise ValueError("--dry-run writes nothing, so there is no receipt; drop --receipt")
     with options.progress_bar("reading") as progress:
         found = dry_run(policy, source, destination, **terms, progress=progress)
-    print(found)
+    print(in_options(found))
 
 
 def _check_places(

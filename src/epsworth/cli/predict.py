@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.numerals import counted
 
 if TYPE_CHECKING:
     from epsworth.classifiers import Classifier
@@ -51,7 +52,7 @@ def predict(
         ) from None
     name = "value" if is_regressor(loaded) else "label"
     write_table({name: told}, destination)
-    show.console().print(f"{len(told):,} rows, a {name} for each.")
+    show.console().print(f"{counted(len(told), 'row')}, a {name} for each.")
 
 
 def _asked(model: Any) -> Classifier:

@@ -11,6 +11,7 @@ import typer
 from epsworth.cli import options, show
 from epsworth.cli.asking import refuse_given
 from epsworth.cli.report import write_document_page
+from epsworth.numerals import counted
 from epsworth.rounding import show_down, show_up
 
 if TYPE_CHECKING:
@@ -292,7 +293,8 @@ def _print_more(found: Window, epsilon: float, shape: tuple[int, ...]) -> None:
 
     out = show.console()
     out.print(
-        f"\n{shape[0]:,} rows, {shape[1]} coefficients; logistic regression, output perturbation, pure epsilon per row."
+        f"\n{counted(shape[0], 'row')}, {counted(shape[1], 'coefficient')}; logistic regression, output perturbation, "
+        "pure epsilon per row."
     )
     out.print(f"{_exposed_share(found)}.")
     median = show_up(float(np.median(found.advantage(epsilon))), 3)

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epsworth.rounding import round_down, show_down, show_up
+from epsworth.results import how_sure
+from epsworth.rounding import round_down, show_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,8 +147,9 @@ def views_of(curves: Curves) -> list[str | int]:
 def _what_numbers_are(curves: Curves) -> str:
     if curves.confidence == 1:
         return "Numbers are guaranteed lower bounds; the bounds of this answer hold for certain."
-    sure = show_down(100 * curves.confidence)
-    return f"Numbers are guaranteed lower bounds; the bounds of this answer hold together with {sure} % confidence."
+    return (
+        f"Numbers are guaranteed lower bounds; the bounds of this answer hold together {how_sure(curves.confidence)}."
+    )
 
 
 def print_facts(curves: Curves) -> None:

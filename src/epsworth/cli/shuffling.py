@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options
+from epsworth.numerals import counted
 
 if TYPE_CHECKING:
     from epsworth.guarantees import Central
@@ -136,12 +137,12 @@ def shuffle_reports(
         if sum(found.refused.values()) > found.reports:
             print("Most were dropped: were they made for this configuration, and with this seed?")
     if not found.forwarded:
-        arrived = f"{found.reports:,} reports arrived"
+        arrived = f"{counted(found.reports, 'report')} arrived"
         if found.smallest_row is not None:
             arrived = f"{arrived}, {found.smallest_row:,} of them about the smallest row"
         print(f"Held back: {arrived}, and {at_least:,} were planned with; wait for more.")
         raise typer.Exit(1)
-    print(f"{found.reports:,} reports forwarded in random order, fingerprint {made.fingerprint()[:12]}.")
+    print(f"{counted(found.reports, 'report')} forwarded in random order, fingerprint {made.fingerprint()[:12]}.")
     if delta is not None:
         if hashed:
             print(f"Ids tell rows: the {found.smallest_row:,} reports of the smallest row hide each other alone.")

@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS drawn (
 ) WITHOUT ROWID;
 """
 VERSION = 1
+MARKED = "epsworth: the key of this ledger"  # hashed, it tells another key
 PATIENCE = 10.0  # seconds for another worker's transaction
 
 Row = tuple[Any, ...]  # released values, in the order of the policy
@@ -59,7 +60,7 @@ class People:
         self.cap = None if settings.cap is None else Fraction(settings.cap)
         self.delta_cap = None if settings.delta_cap is None else Fraction(settings.delta_cap)
         self.cost = Fraction(settings.policy.total), Fraction(settings.policy.guarantee.delta)
-        self._key = Ledger().subkey(b"epsworth-gateway")
+        self._key = _key()
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # for its owner's eyes; SQLite keeps that
             self._file = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
@@ -77,14 +78,8 @@ class People:
     def _open(self, settings: Settings) -> None:
         for statement in filter(str.strip, SCHEMA.split(";")):
             self._file.execute(statement)
-        mark = self._hash("epsworth: the key of this ledger")
-        self._file.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?)", (VERSION, mark))
-        version, found = self._file.execute("SELECT version, key FROM about").fetchone()
-        if version != VERSION or found != mark:  # everybody would start from nothing
-            raise ValueError(
-                f"the ledger {self.path} was written with another key or by another version, so nobody knows what left "
-                "before; set EPSWORTH_STATE to the folder that holds its key"
-            )
+        self._file.execute("INSERT OR IGNORE INTO about VALUES (1, ?, ?)", (VERSION, self._hash(MARKED)))
+        _check(self._file, self._key, self.path)
         told = str(settings.policy.total), float(settings.policy.guarantee.delta)
         self._file.execute("INSERT OR REPLACE INTO policies VALUES (?, ?, ?)", (self.policy, *told))
 
@@ -103,7 +98,7 @@ class People:
 
     def spent(self, person: str) -> tuple[Fraction, Fraction]:
         """Return what all draws of a person add up to: epsilon and delta, exactly."""
-        return self._spent(self._hash(person))
+        return _spent(self._file, self._hash(person))
 
     def close(self) -> None:
         """Let go of the file."""
@@ -137,21 +132,13 @@ class People:
         return True
 
     def _affords(self, person: bytes, times: int) -> bool:
-        epsilon, delta = self._spent(person)
+        epsilon, delta = _spent(self._file, person)
         assert self.cap is not None
         enough = epsilon + times * self.cost[0] <= self.cap
         return enough and (self.delta_cap is None or delta + times * self.cost[1] <= self.delta_cap)
 
-    def _spent(self, person: bytes) -> tuple[Fraction, Fraction]:
-        epsilon = delta = Fraction(0)
-        for draws, cost, of_delta in self._file.execute(
-            "SELECT draws, epsilon, delta FROM charges JOIN policies USING (policy) WHERE person = ?", (person,)
-        ):
-            epsilon, delta = epsilon + draws * _exact(cost), delta + draws * Fraction(of_delta)
-        return epsilon, delta
-
     def _hash(self, person: str) -> bytes:
-        return hashlib.blake2b(person.encode(), key=self._key, digest_size=16).digest()
+        return _hash(person, self._key)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -166,6 +153,45 @@ class People:
             if isinstance(error, sqlite3.Error):
                 raise LedgerError(type(error).__name__) from None
             raise
+
+
+def spent(path: Path, people: Sequence[str]) -> list[tuple[Fraction, Fraction]]:
+    """Return the epsilon and delta of all draws of each of these people, by a gateway's file; nothing is written."""
+    key = _key()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as file:
+            _check(file, key, path)
+            return [_spent(file, _hash(person, key)) for person in people]
+    except sqlite3.Error:
+        raise ValueError(
+            f"{path} is no ledger of a gateway, or is damaged; name that file, or a ledger's folder"
+        ) from None
+
+
+def _key() -> bytes:
+    return Ledger().subkey(b"epsworth-gateway")
+
+
+def _hash(person: str, key: bytes) -> bytes:
+    return hashlib.blake2b(person.encode(), key=key, digest_size=16).digest()
+
+
+def _check(file: sqlite3.Connection, key: bytes, path: Path) -> None:
+    """Refuse a file of another version or key, with which everybody would start from nothing."""
+    if file.execute("SELECT version, key FROM about").fetchone() != (VERSION, _hash(MARKED, key)):
+        raise ValueError(
+            f"the ledger {path} was written with another key or by another version, so nobody knows what left "
+            "before; set EPSWORTH_STATE to the folder that holds its key"
+        )
+
+
+def _spent(file: sqlite3.Connection, person: bytes) -> tuple[Fraction, Fraction]:
+    epsilon = delta = Fraction(0)
+    for draws, cost, of_delta in file.execute(
+        "SELECT draws, epsilon, delta FROM charges JOIN policies USING (policy) WHERE person = ?", (person,)
+    ):
+        epsilon, delta = epsilon + draws * _exact(cost), delta + draws * Fraction(of_delta)
+    return epsilon, delta
 
 
 @lru_cache(maxsize=64)

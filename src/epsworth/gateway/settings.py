@@ -105,7 +105,10 @@ class Settings:
             if self.policy.guarantee.delta and self.delta_cap is None:
                 raise ValueError("delta_cap: the policy has a delta, which adds up, too; give the most it may reach")
             if self.policy.total > self.cap:
-                raise ValueError(f"cap: one record costs epsilon {self.policy.total}, more than {self.cap}")
+                raise ValueError(
+                    f"cap: one record costs epsilon {self.policy.total}, more than {self.cap}; raise the cap "
+                    f"to at least that, or take a policy whose epsilon is at most {self.cap}"
+                )
 
     def _check_columns(self, name: str, columns: tuple[str, ...]) -> None:
         if not name or name in self.policy.names or name in self.public:

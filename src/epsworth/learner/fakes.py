@@ -62,7 +62,11 @@ def fakes_among(fakes: object, reports: int) -> int:
 
 def assumption(fakes: int) -> str:
     """Say beside a number that is certified what it takes for granted."""
-    return f"even if up to {fakes:,} reports are forged" if fakes else "assuming nobody forges reports"
+    return (
+        f"even if {'one report is' if fakes == 1 else f'up to {fakes:,} reports are'} forged"
+        if fakes
+        else "assuming nobody forges reports"
+    )
 
 
 def taken_for_honest(fakes: int) -> str:

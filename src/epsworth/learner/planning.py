@@ -80,7 +80,9 @@ class Plan(Result):
 
     def __str__(self) -> str:
         sure = f"({how_sure(float(self.confidence)).removeprefix('with ')})"
-        chance = f"in {percent_down(self.power, 4)} % of all cases ({self.mechanism}), {assumption(self.fakes)}"
+        chance = (
+            f"in {percent_down(self.power, 4)} % of all cases, by {self.mechanism} reports, {assumption(self.fakes)}"
+        )
         if self.margin > 1:
             return (
                 f"No margin is enough: with {self.users:,} users at epsilon {show_down(self.epsilon)} per record no "
@@ -93,7 +95,7 @@ class Plan(Result):
             )
         return (
             f"With {self.users:,} users at epsilon {show_up(self.epsilon)} per record, a cell of margin "
-            f"{show_up(self.margin)} or more gets its certificate {sure} {chance}."
+            f"{show_up(self.margin)} or more gets a certificate {sure} {chance}."
         )
 
     @classmethod

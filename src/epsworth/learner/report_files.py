@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsworth.files import check_distinct, check_name, check_writable, replacing
+from epsworth.files import check_distinct, check_name, check_writable, file_sha256, replacing
 from epsworth.learner.aggregation import BATCH, MAGIC, Aggregator, begins_with
 from epsworth.learner.client import Seed, drawn_reports, roll_of, seed_bytes
 from epsworth.learner.coins import Ints
@@ -164,7 +164,7 @@ def refuse_files(config: ClientConfig) -> None:
     if config.rows == "hash":
         raise ValueError(
             "files of reports hold no ids, which rows='hash' needs; let a shuffler check ids and rows (learn shuffle "
-            "--registered, shuffle_files), and aggregate its batches as shuffled=True (--shuffled); or add reports "
+            "--registered, shuffle_files), and aggregate its batches as shuffled=True; or add reports "
             "with Aggregator.add(reports, users=ids, seed=seed)"
         )
 
@@ -208,10 +208,8 @@ def _aggregate(config: ClientConfig, shuffled: bool, part: Part) -> Aggregator:
         after = f", after {part.start // config.report_size + found.users:,} good ones"
         raise ValueError(f"{part.path}: {error}{after}") from None
     if shuffled and part.start == 0 and found.users:
-        if part.stop < os.path.getsize(part.path):  # of all parts
-            with part.path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256")
-        found.batches = frozenset([digest.hexdigest()])
+        whole = part.stop >= os.path.getsize(part.path)  # else of all parts
+        found.batches = frozenset([digest.hexdigest() if whole else file_sha256(part.path)])
     return found
 
 
@@ -379,11 +377,9 @@ def reported(
         content["by hash"] = [person, hashlib.sha256(seed_bytes(seed)).hexdigest()]
     identity = Identity(json.dumps(content), digest, str(path))
     rows = int(users.label.size)
-    before = "before, and a record answers one round of a table: give other people's"
     request = ChargeRequest(
-        config.session, config.budget, Fraction(0), rows=rows, terms=terms, adds=f"epsilon {config.epsilon}",
-        left="were reported", where=before if isinstance(config, Step) else "before", output="reports",
-    )  # fmt: skip
+        config.session, config.budget, Fraction(0), rows, terms, "were reported", "before", _advice(config)
+    )
     run = store.begin(request, identity, counts)
 
     def write(temporary: Path) -> None:
@@ -395,6 +391,14 @@ def reported(
     return rows, run
 
 
+def _advice(config: ClientConfig) -> str:
+    """Say what to do where records were reported before: of a table's rounds each person answers one."""
+    if not isinstance(config, Step):
+        return f"another run adds epsilon {config.epsilon} per record: use the reports you have, or say again=True"
+    one = "a record answers one round of a table: use the reports you have, or report other people's"
+    return one if config.rows != "hash" else f"{one}; in another round, whose people ids tell, say again=True"
+
+
 def _check_assigned(config: ClientConfig, destination: Path, person: str | None, seed: Seed | None) -> None:
     """Refuse a run whose rows follow from ids and a seed if one of them is missing, and others that name a seed."""
     if config.rows != "hash":
@@ -402,8 +406,7 @@ def _check_assigned(config: ClientConfig, destination: Path, person: str | None,
             raise ValueError("seed belongs to rows='hash'; this configuration's clients draw their rows: leave it out")
         return
     if person is None or seed is None:
-        what = "the column of ids (--id)" if person is None else "the public seed (--seed)"
-        raise ValueError(f"{what} is missing: with rows='hash' an id and the seed say which row is reported; name both")
+        raise ValueError("with rows='hash' an id and the public seed say which row is reported; give person= and seed=")
     if not is_lines(destination):
         raise ValueError(
             f"{destination} holds no ids, which rows='hash' needs beside reports; name a .jsonl file, for learn shuffle"
@@ -416,8 +419,7 @@ def _assigned(ids: Sequence[Any], roll: Mapping[str, int | None]) -> Assigned:
         raise ValueError("none of these people answers this round; report those of assigned_rounds(config, ids, seed)")
     if len(set(own)) < len(own):
         raise ValueError(
-            "an id has several rows, but with rows='hash' one report; keep the first with max_rows_per_person = 1 "
-            "(--max-rows-per-person 1)"
+            "an id has several rows, but with rows='hash' one report; keep the first by max_rows_per_person=1"
         )
     return Assigned(own, np.array([roll[one] for one in own], dtype=np.int64))
 

@@ -21,7 +21,7 @@ from epsworth.pac.modes import checked_count
 from epsworth.pac.privatizer import PACPrivatizer
 from epsworth.records import Indices
 from epsworth.results import Result, json_form
-from epsworth.rounding import float_below, show_down, show_up
+from epsworth.rounding import float_below, percent_down, show_up
 
 FALSE_POSITIVES = (0.001, 0.01)
 CONFIDENCE = 0.99  # of the limits of `pool_test`
@@ -79,7 +79,7 @@ class Attack(Result):
         return (
             f"this attack is right {show_up(100 * self.advantage, 3)} % more often than blind guesses, on average over "
             f"{len(self.success)} records; about one record {show_up(100 * float(self.interval.upper.max()), 4)} % at "
-            f"most ({show_down(100 * self.confidence, 4)} % confidence).  No evidence of privacy"
+            f"most ({percent_down(self.confidence, 4)} % confidence).  No evidence of privacy"
         )
 
 

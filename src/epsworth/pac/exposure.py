@@ -19,7 +19,7 @@ from epsworth.drawing import COLOURS, bare, new_axes
 from epsworth.pac.certificate import bernstein_upper
 from epsworth.records import Indices
 from epsworth.results import Result
-from epsworth.rounding import float_below, show_down, show_up, up
+from epsworth.rounding import float_below, percent_down, show_up, up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,7 +109,7 @@ class Exposure(Result):
         return (
             f"the best attack on the most exposed of {len(self.success)} records succeeds with "
             f"{show_up(100 * self.worst, 4)} % at most, and is sure of it (0.1 % false alarms) with "
-            f"{show_up(100 * self.surest, 4)} % at most; {show_down(100 * self.confidence, 4)} % confidence, "
+            f"{show_up(100 * self.surest, 4)} % at most; {percent_down(self.confidence, 4)} % confidence, "
             f"{self.draws} simulated releases"
         )
 

@@ -26,7 +26,7 @@ from epsworth.pac.exposure import FPR, blur_of, expose
 from epsworth.pac.worlds import Units
 from epsworth.records import Indices
 from epsworth.results import Result
-from epsworth.rounding import UNIT, show_down, show_up, up
+from epsworth.rounding import UNIT, percent_down, show_up, up
 
 LOOKS = 11  # all of `joint`, and ten by bisection
 CONFIDENCE = 0.99  # of all looks together
@@ -183,7 +183,7 @@ class RecordLimits(Result):
         return (
             f"an attack on the most exposed of {len(self.upper)} records succeeds with "
             f"{show_up(100 * self.worst, 4)} % at most, and is sure of it, with {show_up(100 * self.fpr, 3)} % false "
-            f"alarms, in {show_up(100 * self.surest, 4)} % at most; {show_down(100 * self.confidence, 4)} % confidence"
+            f"alarms, in {show_up(100 * self.surest, 4)} % at most; {percent_down(self.confidence, 4)} % confidence"
         )
 
 

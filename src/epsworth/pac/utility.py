@@ -26,7 +26,7 @@ from epsworth.pac.mechanism import as_numbers
 from epsworth.pac.modes import Calibrated, check_scorer, plan_of
 from epsworth.records import Indices
 from epsworth.results import Result
-from epsworth.rounding import UNIT, down, float_above, show_down, show_up
+from epsworth.rounding import UNIT, down, float_above, percent_down, show_down, show_up
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class FoundBudget(Result):
         told = f"MI {show_up(self.mi, 4)} nats ({self.noise} noise; membership is inferred with "
         told += f"{show_up(100 * posterior(self.mi, 0.5), 3)} % at most): the score is {show_down(self.mean, 4)} over "
         told += f"{self.releases} simulated releases, on average at least {show_down(self.lower, 4)} with "
-        told += f"{show_down(100 * self.confidence, 4)} % confidence"
+        told += f"{percent_down(self.confidence, 4)} % confidence"
         return told if self.reached else f"no budget was shown to reach {self.at_least:g}; the best is {told}"
 
 

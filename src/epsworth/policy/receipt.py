@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from epsworth.numerals import counted
 from epsworth.results import Result
 from epsworth.rounding import float_above, show_up
 
@@ -86,7 +87,7 @@ class Receipt(Result):
         kept = show_up(self.epsilon)
         stated = kept if self.stated is None else show_up(self.stated)
         text = (
-            f"{self.rows} rows, perturbed in {', '.join(self.columns)}; {self._others}. "
+            f"{counted(self.rows, 'row')}, perturbed in {', '.join(self.columns)}; {self._others}. "
             f"{self.notion.capitalize()} LDP, epsilon {kept}{_delta(self.delta)} per record"
             f"{'' if stated == kept else f' ({stated} is stated)'}; policy {self.policy[:12]}, epsworth {self.version}."
         )
@@ -94,8 +95,7 @@ class Receipt(Result):
             text += f" {meaning(self.together)}"
         text += f" {self._of_people}"
         if self.rows_left_out:
-            many = "1 row" if self.rows_left_out == 1 else f"{self.rows_left_out:,} rows"
-            text += f" Left out: {many} over the limit per person."
+            text += f" Left out: {counted(self.rows_left_out, 'row')} over the limit per person."
         own = show_up(self._of_one if self.person is not None else self.epsilon)
         if self.epsilon_so_far is not None and (so_far := show_up(self.epsilon_so_far)) != own:
             text += f" With what left before: epsilon {so_far}{_delta(self.delta_so_far)}"
@@ -111,10 +111,10 @@ class Receipt(Result):
     def _of_people(self) -> str:
         if self.person is None:
             each = show_up(float_above(Fraction(self.epsilon) * (self.most or self.rows)))
-            return f"No column says whose rows these are (--id): the ledger charges epsilon {each} to everybody."
+            return f"No column says whose rows these are (person=): the ledger charges epsilon {each} to everybody."
         each = show_up(self._of_one)
-        rows = "1 row" if self.most == 1 else f"{self.most} rows"
-        return f"{self.people} people ({self.person}), at most {rows} each: epsilon {each} per person."
+        whom, rows = counted(self.people or 0, "people"), counted(self.most or 0, "row")
+        return f"{whom} ({self.person}), at most {rows} each: epsilon {each} per person."
 
     @property
     def _of_one(self) -> float:

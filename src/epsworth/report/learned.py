@@ -67,7 +67,7 @@ def plan_page(result: Document, source: Source) -> Page:
         (show_up(margin), "margin of the cell, or more", "margin"),
     )
     unusable = "Users whose records cannot be used report, too, and carry nothing: plan for more."
-    sentence = str(plan).replace(f" ({plan.mechanism})", f", {mechanism}")
+    sentence = str(plan).replace(f" by {plan.mechanism} reports,", f" by {mechanism},")
     sections = [
         blocks.decision(sentence, facts if good else (), good, epsilon=epsilon if good else None),
         _trade_off(plan, question) if good and question is not None else None,

@@ -38,6 +38,7 @@ DOCUMENTS: tuple[tuple[set[str], Callable[[Document, Source], Page]], ...] = (  
     ({"users", "classes", "by_confidence", "box"}, learnt_page),
     ({"tailored"}, tailored_page),
 )
+MOST_ENTRIES = 5  # of a file, that a refusal names
 NO_RESULT = "give what --json of a command wrote, such as epsworth utility --json, or epsworth run -o, or a policy"
 KINDS = "Curves, a StudyResult, a Policy, what tailor returns, a mapping that --json wrote, or a file of these"
 
@@ -174,7 +175,8 @@ def _of_command(document: Document, requested: dict[str, Any], source: Source) -
         if keys <= document.keys():
             _check_no_request(requested)
             return page(document, source)
-    raise ValueError(f"holds no result that has a page: {NO_RESULT}")
+    given = f"; its entries are {', '.join(map(short, list(document)[:MOST_ENTRIES]))}" if document else ""
+    raise ValueError(f"holds no result that has a page: {NO_RESULT}{given}")
 
 
 def _of_study(result: StudyResult, requested: dict[str, Any], source: Source, document: Document) -> Page:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
-from epsworth.files import file_named, reading, replacing
+from epsworth.files import file_named, file_sha256, reading, replacing
 from epsworth.frames import frame_of
 from epsworth.guarantees import Guarantee, promise_from_dict, promise_to_dict
 from epsworth.numerals import short
@@ -317,9 +317,8 @@ notes, spent, stopped
     def _array(self, name: str) -> NDArray[Any]:
         path = self.folder / name
         try:
-            with path.open("rb") as stream:
-                if hashlib.file_digest(stream, "sha256").hexdigest() != self.files[name]:
-                    raise ValueError
+            if file_sha256(path) != self.files[name]:
+                raise ValueError
             result: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             if result.shape != (self.records,):
                 raise ValueError
@@ -471,8 +470,7 @@ def _write_labels(pieces: Checkpoint, problem: Problem) -> dict[str, str]:
     for name, array in held.items():
         with replacing(pieces.path / name, OWNER_ONLY) as temporary:
             np.save(temporary, array, allow_pickle=False)
-            with temporary.open("rb") as stream:
-                digests[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            digests[name] = file_sha256(temporary)
     return digests
 
 

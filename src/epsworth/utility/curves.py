@@ -21,7 +21,7 @@ from epsworth.frames import frame_of
 from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
 from epsworth.results import Result, Table
-from epsworth.rounding import round_down, show_down, show_up
+from epsworth.rounding import percent_down, round_down, show_down, show_up
 from epsworth.utility.figures import Bands, Recommended, draw_bands, long_columns, promises, span, view_of
 from epsworth.utility.population import Population, check_at, default_confidence, population_bounds
 from epsworth.utility.quantities import Bounds
@@ -223,7 +223,7 @@ class Curves(Result):
         if self.confidence == 1:
             how = "exact"
         else:
-            how = f"with {show_down(100 * self.confidence)} % confidence over our sampling"
+            how = f"with {percent_down(self.confidence, 4)} % confidence over our sampling"
         return (
             f"For record {record} the label stays {self.labels[record]} with probability at least {lower:g} ({how}) "
             f"under {mechanism} with epsilon {show_up(self.epsilons[e])} per record; {self.guarantees[m][e]}."

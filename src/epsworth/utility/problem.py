@@ -189,7 +189,7 @@ class Problem:
         positions = records.positions("sensitive", sensitive)
         names = [records.names[p] for p in positions]
         if given is None and any(records.column(p).dtype == bool for p in positions):
-            raise ValueError("a sensitive column holds booleans; declare its categories: domain={name: [False, True]}")
+            raise ValueError("a sensitive column holds booleans; declare it as categories [False, True] in the domain")
         features = tuple((given or unit_domain(names))[name] for name in names)
         check_gaps(features, [records.column(p) for p in positions], records.given, declared=given is not None)
         try:

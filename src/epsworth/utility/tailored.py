@@ -31,7 +31,7 @@ from epsworth.parallel import check_n_jobs
 from epsworth.policy import Pass, Policy
 from epsworth.records import Records
 from epsworth.results import Result
-from epsworth.rounding import percent_down, percent_up, round_up, show_down, show_up
+from epsworth.rounding import percent_down, percent_up, round_up, show_up
 from epsworth.space import LeakWarning, Ranges, as_domain
 from epsworth.tailored.building import EXACT, WISHES, BuildOptions, Parts, Plan, Wish, build
 from epsworth.tailored.learning import KINDS, TREE
@@ -354,7 +354,7 @@ class Tailored(Result):
         low, high = map(float, self.held_out)
         return (
             f"On {self.records:,} held-out records; people like them: {percent_down(low)} to {percent_up(high)} % "
-            f"({show_down(100 * self.confidence)} % sure)."
+            f"({percent_down(self.confidence, 4)} % sure)."
         )
 
     def __repr__(self) -> str:

@@ -68,7 +68,7 @@ def certainty_of(scanned: Scanned) -> str:
     result = f"{early}{how} for {whom}"
     result = result[0].upper() + result[1:]
     if point is None or scanned.on != "average" or count == 1 or point.mechanism in curves.built_from:
-        return f"{result}." if curves.confidence == 1 else f"{result} ({show_down(100 * curves.confidence)} % sure)."
+        return f"{result}." if curves.confidence == 1 else f"{result} ({percent_down(curves.confidence, 4)} % sure)."
     lower, upper, sure = _among_people(scanned, point)
     return f"{result}; people like them: {percent_down(lower)} to {percent_up(upper)} % ({sure} % sure)."
 
@@ -196,7 +196,7 @@ def _among_people(scanned: Scanned, point: Choice) -> tuple[float, float, str]:
     curves = scanned.curves
     result = curves.population(scanned.of, at=[int(np.flatnonzero(curves.epsilons == point.epsilon)[0])])
     lower, upper = (float(side[curves.mechanisms.index(point.mechanism), 0]) for side in (result.lower, result.upper))
-    return lower, upper, show_down(100 * result.confidence)
+    return lower, upper, percent_down(result.confidence, 4)
 
 
 def subject_of(on: str | int, of: str) -> str:

@@ -32,7 +32,7 @@ from epsworth.policy.audit.serial import LENGTH, Dependence, dependence
 from epsworth.policy.columns import Column
 from epsworth.refusals import alone
 from epsworth.results import Result
-from epsworth.rounding import down, float_above, float_below, show_down, show_up, up
+from epsworth.rounding import down, float_above, float_below, percent_down, show_down, show_up, up
 
 if TYPE_CHECKING:
     from epsworth.policy.policy import Policy
@@ -441,7 +441,7 @@ class SamplerAudit(Result):
 
     def __str__(self) -> str:
         """Return the bound and every finding."""
-        sure, each = show_down(100 * self.confidence), f"{self.draws:,} draws per input"
+        sure, each = percent_down(self.confidence, 4), f"{self.draws:,} draws per input"
         told = "" if self.epsilon is None else f", stated {show_up(self.epsilon)}"
         lines = [f"epsilon is at least {show_down(self.epsilon_lower)} ({sure} % confidence, {each}{told})"]
         lines += [f"  fault: {finding}" for finding in self.findings]

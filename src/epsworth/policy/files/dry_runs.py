@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from epsworth.callbacks import check_callback
 from epsworth.files import check_name, check_readable, check_writable
+from epsworth.numerals import counted
 from epsworth.policy.files.file_tables import FirstReading, derivation, file_table, with_sep
 from epsworth.policy.files.many_files import MANIFEST, check_limit, digests_of, inputs
 from epsworth.policy.files.one_file import (
@@ -84,13 +85,13 @@ class DryRun(Result):
         """Return a line per fact."""
         rows = f"{self.rows:,}"
         if self.person is not None:
-            rows += f", of {self.people:,} people ({self.person}), at most {self.most:,} of one"
+            rows += f", of {counted(self.people or 0, 'people')} ({self.person}), at most {self.most:,} of one"
         if self.rows_left_out:
             rows += f"; {self.rows_left_out:,} more are left out"
         delta = f", delta {show_up(self.delta)}" if self.delta else ""
         whom = "one person, at most"
         if self.person is None:
-            whom = "everybody, as no column says whose rows these are (--id COLUMN)"
+            whom = "everybody, as no column says whose rows these are (person=)"
         charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
         facts = {
             "rows": rows,

@@ -26,7 +26,7 @@ import numpy as np
 
 from epsworth import csv_grammar
 from epsworth.arrays import Bools
-from epsworth.lines import parts
+from epsworth.lines import parts, placing
 from epsworth.mechanisms.kernels import Kernel
 from epsworth.mechanisms.words import KeyedWords
 from epsworth.policy.ledger.ids import Count, Ids, count_ids
@@ -257,12 +257,14 @@ class TextTable(FileTable):
         rows, size, read = 0, max(1, os.path.getsize(self.path)), 0
         with self.path.open("rb") as stream:
             header, _, columns, records = self._opened(stream)
-            for part in parts(stream, header.count(b"\n") + 1):
+            line = header.count(b"\n") + 1
+            for part in parts(stream, line):
                 stays = read + len(part) <= hold
-                understood = records.read(part, rows, whole=stays)
-                ids = records.ids(understood)
-                if count is not None and ids is not None and self.person is not None:
-                    count_ids(count, ids, self.person, rows)
+                with placing(self.path, line):
+                    understood = records.read(part, rows, whole=stays)
+                    ids = records.ids(understood)
+                    if count is not None and ids is not None and self.person is not None:
+                        count_ids(count, ids, self.person, rows)
                 digests.append(self.digest(part))
                 count_of = records.rows(part)
                 if stays:

@@ -20,11 +20,11 @@ import numpy as np
 
 from epsworth.callbacks import check_callback
 from epsworth.documents import read_json
-from epsworth.files import OutputError, check_name, file_named
+from epsworth.files import OutputError, check_name, file_named, file_sha256
 from epsworth.numerals import short
 from epsworth.policy.files.file_tables import FirstReading, derivation, keyed, with_sep
 from epsworth.policy.files.one_file import ENDINGS, READING, Format, Progress, receipt_of, request_of
-from epsworth.policy.files.outputs import STANDARD, execute_run, hash_of, is_there, on_disk
+from epsworth.policy.files.outputs import STANDARD, execute_run, is_there, on_disk
 from epsworth.policy.files.workers import (
     Drawing,
     Failure,
@@ -135,7 +135,7 @@ def check_apart(sources: object, folder: str | Path, ledger: str | Path | None) 
     tables = {"outputs": folder} | ({"inputs": sources} if isinstance(sources, (str, os.PathLike)) else {})
     for what, path in tables.items():
         if Path(os.path.realpath(folder_named(what.removesuffix("s"), path))) in (place, *place.parents):
-            raise ValueError(f"{place}: the ledger would lie among the {what}; give a folder of its own (ledger=)")
+            raise ValueError(f"{place}: the ledger would lie among the {what}; give ledger= a folder of its own")
 
 
 class Folder:
@@ -183,7 +183,7 @@ class Folder:
             driver of that run may be at work.
         """
         names = self._names()
-        manifest = hash_of(self.manifest) if MANIFEST in names else None
+        manifest = file_sha256(self.manifest) if MANIFEST in names else None
         known = asked()
         notes = None if known is None else NOTES.format(known.id.hex())
         others = [name for name in names if name.startswith(NOTES[:10]) and name.endswith(NOTES[-6:]) and name != notes]

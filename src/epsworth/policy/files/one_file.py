@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 from epsworth.callbacks import check_callback
 from epsworth.files import check_distinct, check_name, check_readable, check_writable, file_named, writing
-from epsworth.numerals import plain, short
+from epsworth.numerals import short
 from epsworth.parallel import check_n_jobs
 from epsworth.policy.files.file_tables import FileTable, FirstReading, PartWords, derivation, file_table, with_sep
 from epsworth.policy.files.outputs import STANDARD, bytes_of, execute_run, standard_output
@@ -22,7 +22,7 @@ from epsworth.policy.ledger import Amount, ChargeRequest, Identity, Ledger, RowC
 from epsworth.policy.policy import Given, Policy, as_policy
 from epsworth.policy.receipt import Receipt
 from epsworth.policy.tables import Perturbation, check_words
-from epsworth.rounding import float_above
+from epsworth.rounding import float_above, show_up
 from epsworth.version import __version__
 
 if TYPE_CHECKING:
@@ -170,7 +170,9 @@ def first_reading(
 def request_of(policy: Policy, rows: int, terms: RunTerms) -> ChargeRequest:
     """Return what a run under a policy costs a row, and how a person's rows are counted."""
     epsilon, delta = price_of(policy)
-    return ChargeRequest(policy.fingerprint, epsilon, delta, rows, terms, adds=f"epsilon {plain(policy.total)}")
+    each = show_up(float(policy.total))
+    advice = f"another run adds epsilon {each} per record: use the output you have, or say again=True"
+    return ChargeRequest(policy.fingerprint, epsilon, delta, rows, terms, advice=advice)
 
 
 def price_of(policy: Policy) -> tuple[Fraction, Fraction]:

@@ -7,7 +7,6 @@ perturbs, and what it must hold afterwards, is checked.
 
 from __future__ import annotations
 
-import hashlib
 import numbers
 import os
 import secrets
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.files import OutputError, as_if_new, writing
+from epsworth.files import OutputError, as_if_new, file_sha256, writing
 from epsworth.policy.folders import NO_LINKS, to_disk
 from epsworth.policy.ledger import ChargeRequest, Ledger, Run
 from epsworth.values import is_missing
@@ -128,7 +127,7 @@ def execute_run(
                     appear(temporary, path)
                 _remove_strays(place, run.id.hex())
 
-            ledger.finish(run, hash_of(temporary), move)
+            ledger.finish(run, file_sha256(temporary), move)
     except FileNotFoundError as error:  # another had this very run, was done, and removed what it took for remains
         if not is_there(path, ledger.output_of(run)):
             raise OutputError(
@@ -183,15 +182,9 @@ def _remove_strays(path: Path, run: str) -> None:
                     (path.parent / name).unlink(missing_ok=True)
 
 
-def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file, which an output may show, as what it hashes is public."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def is_there(path: Path | None, sha256: str | None) -> bool:
     """Tell whether an output is what its run wrote; what went to standard output is nowhere."""
-    return path is not None and sha256 is not None and path.is_file() and hash_of(path) == sha256
+    return path is not None and sha256 is not None and path.is_file() and file_sha256(path) == sha256
 
 
 def on_disk(path: Path) -> None:

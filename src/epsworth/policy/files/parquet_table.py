@@ -16,6 +16,7 @@ import numpy as np
 
 from epsworth.extras import needed
 from epsworth.files import FULL
+from epsworth.lines import placing
 from epsworth.policy.beside import check_metadata
 from epsworth.policy.columns import values_withheld
 from epsworth.policy.files.file_tables import FileTable, FirstReading, Held, Progress, WordsOf
@@ -46,7 +47,7 @@ class ParquetTable(FileTable):
         held: list[Held] = []
         first = size = 0
         for frame in self._batches(scan, schema, rows, charged=False):
-            with self._withheld():
+            with placing(self.path), self._withheld():
                 self.perturbation.read(_wrapped(frame), first)
                 if count is not None and self.person is not None:
                     ids = _ids(frame.get_column(self.person).alias("values"), self.person)

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsworth.extras import needed
-from epsworth.files import check_readable
+from epsworth.files import check_readable, file_sha256
 from epsworth.numerals import short
 from epsworth.parallel import MOST_WORKERS, client_of, end_with
 from epsworth.policy.columns import is_ours
 from epsworth.policy.files.file_tables import FileTable, FirstReading, PartWords, derivation, file_table, keyed
-from epsworth.policy.files.outputs import appear, hash_of, hidden, is_there, on_disk
+from epsworth.policy.files.outputs import appear, hidden, is_there, on_disk
 from epsworth.policy.ledger import RowCounts
 from epsworth.policy.ledger.ids import Hashes, hashes
 from epsworth.policy.policy import Policy
@@ -289,7 +289,7 @@ class Drawing:
         if self.key is None:
             raise ValueError(
                 f"{self.output} is not what its run wrote, and the run is done, so its key is gone; restore the file, "
-                "or give another folder and say --again (again=True)"
+                "or give another folder and say again=True"
             )
         if derivation(self.source.policy, self.source.kind) != self.identity:
             raise ValueError("a worker has another version of epsworth, which would draw otherwise; install the same")
@@ -308,7 +308,7 @@ class Drawing:
             if rows != self.seen.rows:
                 raise RuntimeError(f"{rows} rows were drawn for a table of {self.seen.rows}; nothing was written")
             on_disk(temporary)
-            sha256 = hash_of(temporary)
+            sha256 = file_sha256(temporary)
             appear(temporary, self.output)
         return Written(self.source.index, self.output.name, rows, sha256)
 
@@ -320,7 +320,8 @@ def attempt(task: Task) -> FileReading | Written | Failure:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic in compiled code is no Exception, and quotes what it was about
-        return Failure(task.source.index, f"{task.source.path.name}: {_told(error)}")
+        name, sentence = task.source.path.name, _told(error)
+        return Failure(task.source.index, sentence if name in sentence else f"{name}: {sentence}")
 
 
 def _told(error: BaseException) -> str:

@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from epsworth.numerals import EXACT, exact_decimal, plain, short, truth, whole
+from epsworth.numerals import EXACT, counted, exact_decimal, plain, short, truth, whole
 from epsworth.policy.ledger.ids import Hashes, check_person
 from epsworth.policy.ledger.people import RowCounts, Sums
+from epsworth.rounding import show_up
 
 PLACES = 12
 ONE = 10**PLACES
@@ -89,9 +90,8 @@ class ChargeRequest:
     rows : int
         Of the whole input.
     terms : RunTerms
-    adds, left, where, output : str
-        Words: these records *left* 2 times *under this policy*; another run *adds* that much; use the *output* you
-        have.
+    left, where, advice : str
+        Words: these records *left* 2 times *under this policy*; *another run ..*
     """
 
     policy: str
@@ -99,10 +99,9 @@ class ChargeRequest:
     delta: Fraction
     rows: int
     terms: RunTerms = RunTerms()
-    adds: str = "as much"
     left: str = "left"
     where: str = "under this policy"
-    output: str = "output"
+    advice: str = "another run adds as much per record: use the output you have, or say again=True"
 
 
 @dataclass(frozen=True)
@@ -171,9 +170,7 @@ class LedgerConfig:
             before = getattr(self, name)
             if before not in (None, value):
                 shown = repr(before) if name == "person" else decimal_of(before)
-                raise ValueError(
-                    f"this ledger holds every run to {name} {shown}; take that, or another ledger (--ledger, ledger=)"
-                )
+                raise ValueError(f"this ledger holds every run to {name} {shown}; take that, or another ledger=")
         return replace(self, **stated)  # type: ignore[arg-type]
 
 
@@ -229,6 +226,13 @@ class CapCheck:
         self.cost, self.largest, self.over = cost, Amounts(0, 0), 0
         self._most, self._fitting = 0, MOST  # rows of those who would exceed a cap
         caps = config.cap, config.delta_cap
+        for what, name, price, cap in zip(Amounts._fields, ("cap", "delta_cap"), cost.price, caps, strict=True):
+            if cap is not None and cost.rows and price > cap:
+                least, most = show_up(float(decimal_of(price))), decimal_of(cap)
+                raise ValueError(
+                    f"one row costs {what} {least}, more than the {name} {most}: raise it to at least {least}, or take "
+                    f"a policy whose {what} is at most {most}"
+                )
         self._rooms = [
             LARGEST if cap is None else min(cap - lost, LARGEST) for cap, lost in zip(caps, everybody, strict=True)
         ]
@@ -236,15 +240,15 @@ class CapCheck:
             return
         if cost.people is not None:
             raise ValueError(
-                "runs without person= (--id) charged everybody more than this cap leaves; raise the cap, or take "
-                "another ledger (ledger=)"
+                "runs without person= charged everybody more than this cap leaves; raise the cap, or take "
+                "another ledger="
             )
         rooms = zip(caps, self._rooms, cost.of_everybody, cost.price, strict=True)
         fits = [max(0, room + own) // price for cap, room, own, price in rooms if cap is not None and price]
         raise ValueError(
             "everybody would exceed the cap, as runs that name no people are charged for all of their rows: "
-            f"{cost.most} rows count as one person's, and {min(fits, default=0)} would fit; state person= (--id) or "
-            "max_rows_per_person=, or take another ledger (ledger=)"
+            f"{counted(cost.most, 'row')} count as one person's, and {min(fits, default=0)} would fit; state person= "
+            "or max_rows_per_person=, or take another ledger="
         )
 
     def add(self, sums: Sums, rows: NDArray[np.uint64] | None = None) -> None:
@@ -269,10 +273,10 @@ class CapCheck:
         """Refuse what would take somebody beyond a cap."""
         if not self.over:
             return
-        who, less = f"{self.over} {'people' if self.over > 1 else 'person'} would exceed the cap", "release less"
+        who, less = f"{counted(self.over, 'people')} would exceed the cap", "release less"
         if self.cost.people is not None:
             most, fitting = self._most, self._fitting
-            who += f", with up to {most} row{'s' * (most > 1)} each, of which {fitting or 'none'} would fit"
+            who += f", with up to {counted(most, 'row')} each, of which {fitting or 'none'} would fit"
             less = f"give max_rows_per_person={fitting}" if fitting else less
         raise ValueError(f"{who}; {less}, or leave out who has nothing left")
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.numerals import counted
 from epsworth.policy.folders import folder_named, state_folder
 from epsworth.policy.ledger import ids, people
 from epsworth.policy.ledger.costs import (
@@ -180,8 +181,8 @@ class Ledger:
         if cost.most > entry.most:
             first = "let it end as it was charged, then " if charged else ""
             raise ValueError(
-                f"this run was charged for at most {entry.most} row{'s' * (entry.most != 1)} of a person, not "
-                f"{cost.most} (ledger {self.path}); {first}say --again (again=True) to charge another for more"
+                f"this run was charged for at most {counted(entry.most, 'row')} of a person, not "
+                f"{cost.most} (ledger {self.path}); {first}say again=True to charge another for more"
             )
         if charged and (entry.price, entry.rows) != (cost.price, cost.rows):
             raise ValueError(f"this run was charged at another price (ledger {self.path}); start anew with again=True")
@@ -191,9 +192,8 @@ class Ledger:
         """Return the refusal of records that left so many times; ``stopped``: of a run that was, among them."""
         half = " (a run that was stopped half-way counts: asked again just as it was, it goes on)" if stopped else ""
         return ValueError(
-            f"these records {request.left} {times} time{'s' * (times > 1)} {request.where}{half} (ledger {self.path});"
-            f" another run adds {request.adds} per record: use the {request.output} you have, or say --again "
-            "(again=True)"
+            f"these records {request.left} {counted(times, 'time')} {request.where}{half} (ledger {self.path}); "
+            f"{request.advice}"
         )
 
     def find(self, identity: Identity, person: str | None) -> LedgerEntry | None:
@@ -226,18 +226,25 @@ class Ledger:
 
     def spent(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the epsilon that each of these people lost in all runs; never less than it did."""
-        return [decimal_of(lost.epsilon) for lost in self._spent(people)]
+        everybody, own = self._spent(people)
+        return [decimal_of(everybody.plus(lost).epsilon) for lost in own]
 
     def spent_delta(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the delta that each of these people lost in all runs, at most one."""
-        return [decimal_of(min(lost.delta, ONE)) for lost in self._spent(people)]
+        everybody, own = self._spent(people)
+        return [decimal_of(min(everybody.plus(lost).delta, ONE)) for lost in own]
 
-    def _spent(self, ids: Sequence[int | str]) -> list[Amounts]:
+    def names(self, people: Sequence[int | str]) -> list[bool]:
+        """Tell which of these people some run named; all others lost what everybody did."""
+        return [any(lost) for lost in self._spent(people)[1]]
+
+    def _spent(self, ids: Sequence[int | str]) -> tuple[Amounts, list[Amounts]]:
+        """Return what everybody lost, and each of these people besides."""
         asked, places = np.unique(self.hashes(ids), return_inverse=True)
         with self._store.reading() as tables:
             _, everybody = tables.meta()
             lost = [row for found in people.slices(tables.database, asked) for row in found.lost.tolist()]
-        return [everybody.plus(Amounts(*lost[place])) for place in places.tolist()]
+        return everybody, [Amounts(*lost[place]) for place in places.tolist()]
 
     def runs(self) -> list[Record]:
         """Return all runs, in the order in which they were charged."""

@@ -31,6 +31,7 @@ from epsworth.classifiers.reading import Unsupported, adjacent_floats
 from epsworth.classifiers.reading import answers_as_read as agrees
 from epsworth.mechanisms import Mechanism
 from epsworth.mechanisms.law import Law
+from epsworth.numerals import counted
 from epsworth.records import Indices, as_records
 from epsworth.utility.deadline import Stopped
 from epsworth.utility.engines.checkpoint import SEEDS, CheckpointState, drawn_seeds
@@ -189,7 +190,7 @@ class Engine(ABC):
     def explain(self, problem: Problem, m: int) -> str:
         """Say in a note why this engine answers."""
         count = len(problem.features)
-        return self.reason.format(features=f"{count} sensitive feature{'s' * (count > 1)}")
+        return self.reason.format(features=counted(count, "sensitive feature"))
 
     def group_key(self, problem: Problem, m: int) -> Hashable:
         """Return a key: mechanisms of one key are bounded in one run."""

@@ -1,0 +1,55 @@
+"""Messages name arguments as Python has them; at the command line options of the running command stand for these."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+_options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
+VALUE = r"True|'[^']*'|[\w.+-]*\w|\.\.\.?|"
+ROW = r"\A((?:row|record) \d+)\b(?! \()"  # of no file
+AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
+
+
+def name_options(options: Mapping[str, str]) -> None:
+    """Let messages name these options from now on."""
+    _options.clear()
+    _options.update(options)
+
+
+def in_options(message: object) -> str:
+    r"""Return a message that names options in place of arguments; what the command has no option for stays.
+
+    An argument is one where it is given (``again=True``), begins a refusal ("cap must ..."), or has an underscore.
+    Rows are counted from 0, as Python does; where no line tells where one stands, that is said.
+
+    Examples
+    --------
+    >>> name_options({"again": "--again", "person": "--id", "sep": "--sep", "most_rows": "--most-rows", "cap": "--cap"})
+    >>> in_options("say again=True, or state person= and most_rows=1")
+    'say --again, or state --id and --most-rows 1'
+    >>> in_options("cap must be 'sep=1', not a cap of most_rows; sep=';', seed=3")
+    "--cap must be 'sep=1', not a cap of --most-rows; --sep ';', seed=3"
+    >>> name_options({})
+    >>> in_options("row 0, age: the value is missing")
+    'row 0 (from 0), age: the value is missing'
+    """
+    message = re.sub(ROW, r"\1 (from 0)", str(message))
+    names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
+    if not names:
+        return message
+    text = re.sub(rf"{AT}\b({names})=(?!False|None|[{{\[(\"])({VALUE})(?!\()", _given, message)
+    text = re.sub(rf"\A({names})(?=: | must | is missing)", lambda found: _options[found[1]], text)
+    return re.sub(rf"{AT}\b({names})\b(?![\w'\"/.=])", _long, text)
+
+
+def _given(found: Any) -> str:
+    value = found[2].strip("'")
+    flag = value in ("True", "..", "...", "")
+    return _options[found[1]] if flag else f"{_options[found[1]]} {shlex.quote(value)}"
+
+
+def _long(found: Any) -> str:
+    return _options[found[1]] if "_" in found[1] else str(found[1])
