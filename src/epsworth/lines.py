@@ -23,10 +23,10 @@ def place(row: int, file: str | Path, first: int | None = None) -> str:
     Examples
     --------
     >>> place(0, "parts/t.csv", 2), place(7, "t.parquet")
-    ('data row 0, line 2 of t.csv', 'data row 7 (from 0) of t.parquet')
+    ('line 2 of t.csv, data row 0', 't.parquet, data row 7')
     """
     name = Path(file).name if Path(file).suffix else "standard input"
-    return f"data row {row} (from 0) of {name}" if first is None else f"data row {row}, line {row + first} of {name}"
+    return f"{'' if first is None else f'line {row + first} of '}{name}, data row {row}"
 
 
 @contextmanager

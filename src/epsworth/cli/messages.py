@@ -9,7 +9,7 @@ from typing import Any
 
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
 VALUE = r"True|'[^']*'|[\w.+-]*\w|\.\.\.?|"
-ROW = r"\A((?:row|record) \d+)\b(?! \()"  # of no file
+ROW = r"line \d+ of [^,]*, data row \d+|((?:\A|, data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
 
@@ -34,9 +34,9 @@ def in_options(message: object) -> str:
     "--cap must be 'sep=1', not a cap of --most-rows; --sep ';', seed=3"
     >>> name_options({})
     >>> in_options("row 0, age: the value is missing")
-    'row 0 (from 0), age: the value is missing'
+    'row 0 (counted from 0), age: the value is missing'
     """
-    message = re.sub(ROW, r"\1 (from 0)", str(message))
+    message = re.sub(ROW, lambda found: found[0] if found[1] is None else f"{found[1]} (counted from 0)", str(message))
     names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
     if not names:
         return message

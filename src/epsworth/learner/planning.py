@@ -81,7 +81,7 @@ class Plan(Result):
     def __str__(self) -> str:
         sure = f"({how_sure(float(self.confidence)).removeprefix('with ')})"
         chance = (
-            f"in {percent_down(self.power, 4)} % of all cases, by {self.mechanism} reports, {assumption(self.fakes)}"
+            f"in {percent_down(self.power, 4)} % of all cases by {self.mechanism} reports, {assumption(self.fakes)}"
         )
         if self.margin > 1:
             return (

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.lines import place
 from epsworth.space import Feature
 from epsworth.values import spelling, written
 
@@ -76,7 +75,13 @@ def note_of_gaps(features: Sequence[Feature]) -> tuple[str, ...]:
 
 
 def _place(row: int, table: str | Path | None) -> str:
-    return f"row {row}" if table is None else place(row, table, 2 if str(table).lower().endswith(CSV) else None)
+    if table is None:
+        return f"row {row}"
+    if str(table) == "-":
+        return f"data row {row} of the table on standard input"
+    name = Path(table).name
+    line = f", line {row + 2}" if name.lower().endswith(CSV) else ""  # after the header, counted from 1
+    return f"data row {row}{line} of {name}"
 
 
 def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:
