@@ -108,5 +108,6 @@ def test_declared_fakes_weaken_an_audit():
     X, y = rows(20_000, seed=6)
     found = AuditedClassifier(simulate(ScoreAudit.of(learnt()), X, y, 0))
     honest, doubted = found.certificate(X, fakes=0), found.certificate(X, fakes=2000)
+    assert "the average over the row's band of scores, not of the row itself" in str(honest)
     assert doubted.certified.sum() < honest.certified.sum()
     assert (doubted.p_value >= honest.p_value).all()

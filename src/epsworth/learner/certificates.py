@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +83,8 @@ class Certificates(Result):
     ([0, 1], [True, True])
     """
 
+    OVER: ClassVar[tuple[str, str]] = ("point", "cell")
+
     label: NDArray[Any]
     p_value: Floats
     adjusted: Floats
@@ -106,7 +108,8 @@ class Certificates(Result):
         )
         if self.reason is not None:
             return f"{text}.\nNothing is certified: {self.reason}."
-        text += ".\nCertified is the label of the average over the point's cell, not of the point itself"
+        point, cell = self.OVER
+        text += f".\nCertified is the label of the average over the {point}'s {cell}, not of the {point} itself"
         if self.point is not None:
             text += f"; with the declared smoothness {int(self.point.sum())} points are certified themselves"
         return f"{text}.\n{taken_for_honest(self.fakes)}"

@@ -154,6 +154,12 @@ def _typical(model: Additive) -> tuple[int, int]:
     return round(middle * UNIT), max(round(spread * UNIT), round(LEAST_SPREAD * UNIT))
 
 
+class BandCertificates(Certificates):
+    """Certificates of bands of the score."""
+
+    OVER = ("row", "band of scores")
+
+
 class AuditedClassifier(Certifying):
     """What the users of an audit tell of a classifier that was published before they reported.
 
@@ -201,7 +207,8 @@ class AuditedClassifier(Certifying):
 
         ``X`` are rows of the table ``(n, columns)``; ``fakes`` a bound on the number or share of fake reports.
         """
-        return self._bands.certificate(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)
+        found = self._bands.certificate(self.audit.scores(X), confidence=confidence, adjust=adjust, fakes=fakes)
+        return BandCertificates(**vars(found))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the shares of the labels in the band of every row's score ``(n, 2)``, in the order of ``classes_``.
