@@ -206,11 +206,10 @@ def _csv_texts(source: Source) -> dict[str, pl.Series]:
         width = len(header.names)
         if not content[end:]:
             _refuse_empty(source, "has no rows")
-        gated = csv_grammar.checked(content[end:], width, header.end, 0, source.sep)
     except ValueError as error:
         told = str(error)
-        told = f"data {told}" if told.startswith("row ") else told
         raise ValueError(told if source.name in told else f"{source.name}, {told}") from None
+    gated = csv_grammar.checked(content[end:], width, header.end, 0, source.sep)
     frame = csv_text.Table(gated, width, list(range(width))).frame
     return dict(zip(header.names, frame, strict=True))  # under plain names: some could be read as patterns
 

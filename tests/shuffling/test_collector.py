@@ -350,7 +350,7 @@ def test_the_shell_collects_and_says_what_the_batch_keeps(cli, tmp_path, monkeyp
     code, out, _ = cli("learn", "aggregate", "c.json", "batch.ldp", "--shuffled", "-o", "sums.state")
     assert (code, out[:13]) == (0, "1,000 reports")
     code, _, err = cli("learn", "aggregate", "c.json", "batch.ldp", "-o", "more.state")
-    assert (code, "aggregate its batches as shuffled=True" in err) == (2, True)
+    assert (code, "aggregate its batches as --shuffled" in err) == (2, True)
     code, out, _ = cli(*words[:5], "more.ldp", *words[6:], "--at-least", 400)
     assert code == 1
     assert f"Held back: 1,000 reports arrived, {smallest} of them about the smallest row, and 400 were planned" in out

@@ -107,7 +107,7 @@ def test_a_study_runs_no_code_and_sends_no_record_by_itself(tmp_path, capsys, mo
     asked = []
     monkeypatch.setattr(service, "remote", lambda url, **given: asked.append(url) or pytest.fail("asked"))
     study = ew.Study.load(made(tmp_path, changed(model='"http://127.0.0.1:9/v2/models/m"', service="{batch = 8}")))
-    with pytest.raises(ValueError, match=r"records of the table are sent to http.*; pass --send"):
+    with pytest.raises(ValueError, match=r"records of the table are sent to http.*; pass send=True"):
         study.run()
     assert asked == []
     with pytest.raises(pytest.fail.Exception):

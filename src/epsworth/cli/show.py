@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from epsworth.results import how_sure
 from epsworth.rounding import round_down, show_up
 
 if TYPE_CHECKING:
@@ -145,11 +144,10 @@ def views_of(curves: Curves) -> list[str | int]:
 
 
 def _what_numbers_are(curves: Curves) -> str:
-    if curves.confidence == 1:
-        return "Numbers are guaranteed lower bounds; the bounds of this answer hold for certain."
-    return (
-        f"Numbers are guaranteed lower bounds; the bounds of this answer hold together {how_sure(curves.confidence)}."
-    )
+    from epsworth.results import how_sure
+
+    sure = f"{'' if curves.confidence == 1 else 'together '}{how_sure(curves.confidence)}"
+    return f"Numbers are guaranteed lower bounds; the bounds of this answer hold {sure}."
 
 
 def print_facts(curves: Curves) -> None:
