@@ -133,3 +133,10 @@ def test_a_bare_word_is_no_category():
     words = Policy((Rule(ew.Feature("n", categories=("NaN", "b")), "krr", Decimal(200)),))
     with pytest.raises(ValueError, match="row 0, n: the value is not a declared category"):
         released('{"n": NaN}', words)
+
+
+def test_no_line_is_named_where_blank_ones_may_stand_between(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"age": 1}\n\n\n{"age": "x"}\n')
+    policy = Policy.of("pm", 1, {"age": (0, 100)})
+    with pytest.raises(ValueError, match=r"^t\.jsonl, data row 1, age: the value is missing"):
+        ew.perturb_file(policy, tmp_path / "t.jsonl", tmp_path / "o.jsonl", ledger=tmp_path / "ledger")

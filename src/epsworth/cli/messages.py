@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
-VALUE = r"True|'[^']*'|[\w.+-]*\w|\.\.\.?|"
+VALUE = r"(?:True|'[^']*'|\d+(?:\.\d+)?|\.\.\.|)(?![\w./=(])"  # of an argument; what goes on is a file's name
 ROW = r"line \d+ of [^,]*, data row \d+|((?:\A|, data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
@@ -22,7 +22,7 @@ def name_options(options: Mapping[str, str]) -> None:
 def in_options(message: object) -> str:
     r"""Return a message that names options in place of arguments; what the command has no option for stays.
 
-    An argument is one where it is given (``again=True``), begins a refusal ("cap must ..."), or has an underscore.
+    An argument is one where it is given (``again=True``): names of columns stay.
     Rows are counted from 0, as Python does; where no line tells where one stands, that is said.
 
     Examples
@@ -30,8 +30,8 @@ def in_options(message: object) -> str:
     >>> name_options({"again": "--again", "person": "--id", "sep": "--sep", "most_rows": "--most-rows", "cap": "--cap"})
     >>> in_options("say again=True, or state person= and most_rows=1")
     'say --again, or state --id and --most-rows 1'
-    >>> in_options("cap must be 'sep=1', not a cap of most_rows; sep=';', seed=3")
-    "--cap must be 'sep=1', not a cap of --most-rows; --sep ';', seed=3"
+    >>> in_options("cap must be 'sep=1', not a cap of most_rows; sep=';', seed=3, line 4 of cap=2.csv")
+    "cap must be 'sep=1', not a cap of most_rows; --sep ';', seed=3, line 4 of cap=2.csv"
     >>> name_options({})
     >>> in_options("row 0, age: the value is missing")
     'row 0 (counted from 0), age: the value is missing'
@@ -40,16 +40,10 @@ def in_options(message: object) -> str:
     names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
     if not names:
         return message
-    text = re.sub(rf"{AT}\b({names})=(?!False|None|[{{\[(\"])({VALUE})(?!\()", _given, message)
-    text = re.sub(rf"\A({names})(?=: | must | is missing)", lambda found: _options[found[1]], text)
-    return re.sub(rf"{AT}\b({names})\b(?![\w'\"/.=])", _long, text)
+    return re.sub(rf"{AT}\b({names})=({VALUE})", _given, message)
 
 
 def _given(found: Any) -> str:
     value = found[2].strip("'")
-    flag = value in ("True", "..", "...", "")
+    flag = value in ("True", "...", "")
     return _options[found[1]] if flag else f"{_options[found[1]]} {shlex.quote(value)}"
-
-
-def _long(found: Any) -> str:
-    return _options[found[1]] if "_" in found[1] else str(found[1])

@@ -114,7 +114,7 @@ def _shape(shape: Document, best: Any) -> Block:
         spans=[(low, high, f"within: {share_down(best.confidence)} or more")],
     )  # fmt: skip
     within = f"{approx(low)} to {approx(high)}"
-    caption = f"{noise} around the true answer {approx(answer)}; shaded is where a release must lie, {within}."
+    caption = f"{noise} around the true answer {approx(answer)}; shaded is where a release is asked to lie, {within}."
     return blocks.section("shape", "The shape of the noise", *histogram, caption)
 
 

@@ -243,7 +243,9 @@ class Records(ABC):
 
 
 class TextTable(FileTable):
-    """A file of lines."""
+    """A file of lines; without blank ones every line is a row."""
+
+    rows_are_lines = True
 
     @abstractmethod
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
@@ -260,7 +262,7 @@ class TextTable(FileTable):
             line = header.count(b"\n") + 1
             for part in parts(stream, line):
                 stays = read + len(part) <= hold
-                with placing(self.path, line):
+                with placing(self.path, line if self.rows_are_lines else None):
                     understood = records.read(part, rows, whole=stays)
                     ids = records.ids(understood)
                     if count is not None and ids is not None and self.person is not None:

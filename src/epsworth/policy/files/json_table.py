@@ -38,6 +38,8 @@ BLANK = re.compile(rb"(?:\A|\n)[ \t\r]*\n")
 class JsonTable(TextTable):
     """One JSON object per line; blank lines may stand between."""
 
+    rows_are_lines = False
+
     def _opened(self, stream: BinaryIO) -> tuple[bytes, bytes, tuple[str, ...], Records]:
         start = cast(io.BufferedReader, stream).peek(8)
         check_text(start, "the input")
