@@ -47,6 +47,14 @@ def curves(
     )  # fmt: skip
 
 
+def unknown_people(made):
+    """Return what a file holds of people of whom nothing is known: bounds for many records take a minute to compute."""
+    shape = made.stability.lower.shape[:2]
+    nothing = {"lower": np.zeros(shape).tolist(), "upper": np.ones(shape).tolist()}
+    of = {"confidence": 0.99, "records": len(made.labels), "spent": 0.01} | nothing
+    return dict.fromkeys(("stability", "accuracy")[: 1 + (made.accuracy is not None)], of)
+
+
 class Read(HTMLParser):
     """What a page says to a reader, and what it holds."""
 

@@ -14,11 +14,10 @@ import unicodedata
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_pages import HOSTILE, Read, curves
+from made_pages import HOSTILE, Read, curves, unknown_people
 
 import epsworth as ew
 from epsworth.report.page import Source
@@ -88,14 +87,8 @@ def test_hostile_names_labels_and_notes_are_shown_and_do_nothing():
 @pytest.mark.slow
 def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):
     made = curves(6, 100, 10_000, accuracy=accuracy)
-    nothing = {
-        "lower": np.zeros((6, 100)).tolist(),
-        "upper": np.ones((6, 100)).tolist(),
-    }  # computing them takes a minute
-    of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
-    population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
     began = time.perf_counter()
-    page = _of_curves(made, {}, Source(b"{}"), population, None)
+    page = _of_curves(made, {}, Source(b"{}"), unknown_people(made), None)
     assert time.perf_counter() - began < 30  # a few seconds; not minutes
     assert len(page.html.encode()) <= 250_000
     assert Read(page.html).numbers["worst"][0][0][::2] != []

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from made_pages import HOSTILE, Read, curves, panels
+from made_pages import HOSTILE, Read, curves, panels, unknown_people
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -151,13 +151,7 @@ def test_ten_thousand_records_with_panels_fit():
         )
         noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
         held = replace(held, map=replace(held.map, cells=noisy))
-        nothing = {
-            "lower": np.zeros((6, 100)).tolist(),
-            "upper": np.ones((6, 100)).tolist(),
-        }  # computing them takes a minute
-        of_people = {"confidence": 0.99, "records": 10_000, "spent": 0.01} | nothing
-        population = dict.fromkeys(("stability", "accuracy")[: 1 + accuracy], of_people)
-        page = _of_curves(made, {}, Source(b"{}"), population, held)
+        page = _of_curves(made, {}, Source(b"{}"), unknown_people(made), held)
         print(page)
         assert len(page.html.encode()) <= 250_000
 
