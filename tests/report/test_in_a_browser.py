@@ -136,13 +136,14 @@ def share(value):
 def test_a_target_is_drawn_once_a_reader_asks_for_one(opened):
     page = opened("hostile")
     target, before = page.locator(".view:not([hidden]) .target").first, whole_text(page)
+    drawn = "(one) => getComputedStyle(one).display !== 'none'"
     assert "keeps most" in before[0]
-    assert not target.is_visible()
+    assert not target.evaluate(drawn)
     slide(page, "target", page.evaluate("document.getElementById('target').max"))
-    assert target.is_visible()
+    assert target.evaluate(drawn)
     assert "keeps most" not in whole_text(page)[0]
     page.click("#back")
-    assert not target.is_visible()
+    assert not target.evaluate(drawn)
     assert whole_text(page) == before
 
 
@@ -268,7 +269,7 @@ def test_a_keyboard_reaches_and_moves_everything(opened):
     first = [one for one in order if one in ("view", "target", "stop", "prior")]
     assert first == ["view", "target", "stop", "prior"]
     assert "SUMMARY" in order
-    assert order.count("BUTTON") == 1
+    assert order.count("BUTTON") == page.locator("button:enabled").count() == 2
     page.locator("#target").focus()
     before = page.locator("#sentence").text_content()
     for _ in range(3):

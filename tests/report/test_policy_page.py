@@ -115,10 +115,10 @@ def test_what_a_tailored_policy_keeps_is_rounded_to_the_safe_side(made):
     read, told = Read(html), {row[0]: row[1] for row in rows(html, "kept")[1:]}
     truths = {
         "labels kept, on held-out records": (found.kept, "down"),
-        "the same, every label counting alike": (found.balanced, "down"),
-        "for people like those in the table, at least": (found.held_out.lower, "down"),
-        "for people like those in the table, at most": (found.held_out.upper, "up"),
-        "held-out records with the same label in the copy": (found.agreement, "down"),
+        "labels kept, where every label counts alike": (found.balanced, "down"),
+        "labels kept of people like those in the table, at least": (found.held_out.lower, "down"),
+        "labels kept of people like those in the table, at most": (found.held_out.upper, "up"),
+        "held-out records whose label the copy finds": (found.agreement, "down"),
         "records that send the same whatever their values are": (found.constant, "up"),
         "ceiling: what no mechanism exceeds for the worst input": (found.ceiling, "up"),
     }
@@ -127,7 +127,7 @@ def test_what_a_tailored_policy_keeps_is_rounded_to_the_safe_side(made):
         assert abs(shown - truth) <= 1e-3
         assert shown <= truth + 1e-15 if side == "down" else shown >= truth - 1e-15
     assert read.ids["fact-kept"] == told["labels kept, on held-out records"]
-    assert told["for people like those in the table, at least"] in read.ids["sentence"]
+    assert told["labels kept of people like those in the table, at least"] in read.ids["sentence"]
     assert ew.Policy.from_toml(read.numbers["policy"]).fingerprint == found.policy.fingerprint
     assert all(note in read.text for note in found.notes)
     document = document_of(found)

@@ -299,6 +299,12 @@ def test_files_stand_in_a_pages_command_without_their_folders():
         r"epsworth report C:\Users\jane\a.json": "epsworth report a.json",
         "epsworth utility http://here:8080/v2 a.csv": "epsworth utility http://here:8080/v2 a.csv",
         "epsworth run '/tmp/a b/s t.toml' -o out/": "epsworth run 's t.toml' -o out",
+        "epsworth run s.toml --set tol=1/4 -o/home/x": "epsworth run s.toml --set tol=1/4 -ox",
+        "epsworth privatize --reference a=/x/r.npy": "epsworth privatize --reference a=r.npy",
+        "epsworth report a.json --purpose 'this and/or that'": "epsworth report a.json --purpose 'this and/or that'",
+        "epsworth utility m.skops data/jane/a.csv.gz -s km/h": "epsworth utility m.skops a.csv.gz -s km/h",
+        "epsworth utility 'https://jane:pw@here:8080/v2?token=1#x'": "epsworth utility 'https://here:8080/v2'",
+        "epsworth utility ~jane/m.skops ~/a.csv": "epsworth utility m.skops a.csv",
     }.items():
         assert without_folders(told) == shown
 

@@ -233,6 +233,7 @@ class Chart:
 # ---- maps of cells
 
 MOST_CLASSES = 6
+HATCHED = 20  # of the width, for one hatch
 FILLED, UNSURE, OTHER, PALE = range(4)  # kinds of cells: in full, hatched by the label, crossed, or neither
 STROKES = ((0, 0, "l1 1"), (0, 1, "l1-1"), (0.5, 0, "v1"), (0, 0.5, "h1"))  # from a place within a cell on, upwards
 CERTIFICATES = {FILLED: "certified", UNSURE: "left open", OTHER: "another label is certified"}
@@ -272,13 +273,17 @@ def swatch(label: int, kind: int) -> Markup:
     return Markup(f'<svg class="sample" {box} aria-hidden="true"><g transform="matrix(1 0 0 -1 0 1)">{paths}</g></svg>')
 
 
-def legend(classes: Sequence[str], kinds: set[int], *, certified: bool) -> list[Markup]:
-    """Return what fills and hatches mean."""
-    entries = []
-    for label, title in enumerate(classes[:MOST_CLASSES]):
-        entries.append(swatch(label, FILLED) + name(title, 40) + (", certified" if certified else ""))
-        entries += [swatch(label, UNSURE) + name(title, 40) + ", not certified"] if UNSURE in kinds else []
-    return entries + ([swatch(0, OTHER) + "another label is certified of the cell"] if OTHER in kinds else [])
+def legend(classes: Sequence[str], looks: set[tuple[int, int]], *, certified: bool) -> list[Markup]:
+    """Return what the fills and hatches mean that a map has, by label and kind."""
+    words = {FILLED: ", certified" if certified else "", UNSURE: ", not certified"}
+    entries = [
+        swatch(label, kind) + name(title, 40) + words[kind]
+        for label, title in enumerate(classes[:MOST_CLASSES])
+        for kind in words
+        if any((one, kind) in looks for one in range(label, len(classes), MOST_CLASSES))
+    ]
+    crossed = any(kind == OTHER for _, kind in looks)
+    return entries + ([swatch(0, OTHER) + "another label is certified of the cell"] if crossed else [])
 
 
 def _map_of(description: str, names: Sequence[str], box: Sequence[Point], width: int, height: int) -> Chart:
@@ -289,15 +294,17 @@ def _map_of(description: str, names: Sequence[str], box: Sequence[Point], width:
 
 def _cells(chart: Chart, looks: NDArray[np.int64]) -> str:
     """Return cells by their looks, by column and row, within a chart's axes: runs along the first feature, hatches."""
+    left, right, top, base = chart.frame
+    wide, tall = right - left, base - top
+    for axis, size in enumerate((wide, tall)):  # large cells have several hatches
+        looks = np.repeat(looks, max(1, round(size / looks.shape[axis] / HATCHED)), axis)
     paths: dict[int, list[str]] = {look: [] for look in np.unique(looks).tolist()}
     for row, cells in enumerate(looks.T.tolist()):
         first = 0
         for look, run in groupby(cells):
-            wide = len(list(run))
-            paths[look].append(f"M{first} {row}h{wide}v1h-{wide}z")
-            first += wide
-    left, right, top, base = chart.frame
-    wide, tall = right - left, base - top
+            cells_long = len(list(run))
+            paths[look].append(f"M{first} {row}h{cells_long}v1h-{cells_long}z")
+            first += cells_long
     transform = f"translate({left} {base}) scale({wide / looks.shape[0]:.6g} {-tall / looks.shape[1]:.6g})"
     shapes = [f'<path class="{_fill(look)}" d="{"".join(path)}"/>' for look, path in paths.items()]
     shapes += [_hatch(look, np.argwhere(looks == look).tolist()) for look in paths]

@@ -17,7 +17,7 @@ import numpy as np
 from epsworth.learner import Plan
 from epsworth.learner import plan as find_plan
 from epsworth.learner.fakes import assumption, taken_for_honest
-from epsworth.numerals import whole
+from epsworth.numerals import counted, whole
 from epsworth.report import blocks, charts, text
 from epsworth.report.blocks import Block
 from epsworth.report.charts import CERTIFICATES, FILLED, OTHER, UNSURE, Axis, Chart, Line
@@ -31,6 +31,7 @@ SPAN, STOPS = 4.0, 7  # of epsilon, either way
 MOST_CLEAR, MOST_BARS = 6, 12
 MOST_ROWS = 400  # cells in the table beside the map
 AUDIT = "No certificate covers them: epsworth learn audit asks users who answered in no round how often they are right."
+OUTSIDE = {"clip": "read as its nearest end", "zero": "reported as outside", "refuse": "refused"}
 ROUNDS = {  # purposes
     "quantiles": "how the values of number columns are spread", "tables": "which values go with which labels",
     "weights": "how much each column counts beside the others", "validation": "whether these weights do better",
@@ -157,7 +158,7 @@ def learnt_page(result: Document, source: Source) -> Page:
         ("Features", markup("; ").join(spans)),
         ("Labels", names(result["classes"], letters=40)),
         ("Cells", count(result["cells"])),
-        ("Outside", result["outside"]),
+        ("Values beyond a range", OUTSIDE.get(result["outside"], result["outside"])),
         ("Smoothing", "none" if result.get("width") is None else f"over {approx(result['width'])} of the box"),
         ("Certificates hold", share_down(result["confidence"])),
         ("Settings", text.code(result["fingerprint"])),
@@ -187,9 +188,12 @@ def _decision(result: Document) -> Block:
     if certified is None:
         sentence = f"Labels were read off {users} reports; none of them carries a certificate."
         return blocks.decision(sentence, _facts(result), good=False)
+    each = "each is" if certified > 1 else "it is"
+    together = ", all of them" if certified > 1 else ","
     sentence = (
-        f"The label of {count(certified)} of {count(cells)} cells is certified, {fakes}: each is that of the average "
-        f"over its cell, all of them with {surely} confidence. {count(cells - certified)} cells are left open."
+        f"The label of {count(certified)} of {count(cells)} cells is certified, {fakes}: {each} that of the average "
+        f"over its cell{together} with {surely} confidence. {counted(cells - certified, 'cell')} "
+        f"{'is' if cells - certified == 1 else 'are'} left open."
     )
     if certified == 0:
         sentence = f"No cell's label is certain ({surely} confidence), {fakes}."
@@ -238,8 +242,9 @@ def _map(result: Document) -> Block:
     ]
     heads = (markup("cell at {}", names(features, letters=40)), "label", "certificate")
     description = f"The label of every cell over {' and '.join(features)}, and whether it is certified."
+    legend = charts.legend(classes, set(zip(labels, fills, strict=True)), certified=certified)
     return blocks.section(
-        "map", "The learnt map", {"is": "list", "entries": charts.legend(classes, set(fills), certified=certified)},
+        "map", "The learnt map", {"is": "list", "entries": legend},
         charts.certificate_map(description, features, box, side, labels, fills),
         blocks.details("every cell", heads, rows), blocks.details(*_labels(result)), caption,
     )  # fmt: skip
@@ -311,7 +316,7 @@ def table_page(result: Document, source: Source) -> Page:
 def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
     """Return what each value of a column says, or each part of its range: charts of numbers, tables of categories."""
     first, *others = (printable(label, 40) for label in classes)
-    heads, figures, numbers = ("value", *(f"for {label}, less {first}" for label in others)), list[Any](), list[Block]()
+    heads, figures, numbers = ("value", *(f"score of {label}" for label in others)), list[Any](), list[Block]()
     scores = [0.0, *(score for column in columns for row in column["scores"] for score in row)]
     y = Axis("score", min(scores), max(scores))  # one for all, so that noise looks as small as it is
     for column in columns:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Document = Mapping[str, Any]  # what --json writes
 LETTERS = {"title": 120, "purpose": 600, "author": 120}  # at most, of a heading
-MOST_ARCHIVE = 90_000  # letters of a compressed result within its page: with the rest it stays below 250 kB
-MOST_RESULT = 4_000_000  # bytes of a result that may compress to so few
+MOST_PAGE = 250_000  # bytes, with the result within
+MOST_RESULT = 4_000_000  # bytes of a result that may compress to fewer
 MOST_POLICY = 100_000  # letters of a policy that a page, or a result, holds
 
 
@@ -87,11 +87,10 @@ class Source:
 
     @property
     def archive(self) -> str:
-        """The result as its page holds it, gzip in base64; or nothing where it is too large."""
+        """The result as its page holds it, gzip in base64; or nothing where it is too large for any page."""
         if len(self.content) >= MOST_RESULT:
             return ""
-        archive = base64.b64encode(gzip.compress(self.content, 9, mtime=0)).decode()
-        return archive if len(archive) <= MOST_ARCHIVE else ""
+        return base64.b64encode(gzip.compress(self.content, 9, mtime=0)).decode()
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,19 +143,24 @@ def page(
     Claim: a browser that enforces its policy loads nothing, sends nothing, and runs no script and no style but those
     of this package: whatever the page holds, an inline script or style in it has another digest.
     """
-    parts, archive = [part for part in sections if part is not None], source.archive if whole else ""
-    if whole and not archive:
-        size = f"{len(source.content):,} bytes"
-        holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
+    parts = [part for part in sections if part is not None]
     sliders = (block for part in parts for block in part["blocks"] if block["is"] == "slider")
     data = {"sliders": {block["key"]: block["changes"] for block in sliders}} if numbers is None else numbers
-    html = _template().render(
+    archive, html = source.archive if whole else "", ""
+    render = partial(
+        _template().render,
         question=question, about=about, sections=parts, source=source, title=source.heading.title or title or question,
-        whole=Markup(archive), policy=bool(policy), holds=holds, more=more, origin=list(origin),
+        policy=bool(policy), more=more, origin=list(origin),
         interactive=numbers is not None, numbers={**data, **({"policy": policy} if policy else {})},
         command=None if source.command is None else text.without_folders(source.command),
         today=datetime.now(UTC).strftime("%Y-%m-%d"),
     )  # fmt: skip
+    if archive or not whole:
+        html = render(whole=Markup(archive), holds=holds)
+    if not html or (archive and len(html.encode()) > MOST_PAGE):
+        size = f"{len(source.content):,} bytes"
+        holds = f"The whole result ({size}) is too large for a page; its fingerprint stands above."
+        html = render(whole="", holds=holds)
     return Page(html)
 
 

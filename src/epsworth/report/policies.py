@@ -229,18 +229,17 @@ def _decision(tailored: Document) -> Block:
 def _shares(tailored: Document) -> Block:
     shares = [("ceiling: what no mechanism exceeds for the worst input", tailored["ceiling"], share_up)]
     if tailored["records"]:
-        proven = tailored.get("certified")
         shares = [
             ("labels kept, on held-out records", tailored["kept"], text.share_down),
-            ("the same, every label counting alike", tailored["balanced"], text.share_down),
-            ("for people like those in the table, at least", tailored["held_out"]["lower"], text.share_down),
-            ("for people like those in the table, at most", tailored["held_out"]["upper"], share_up),
-            ("held-out records with the same label in the copy", tailored["agreement"], text.share_down),
-            *([] if proven is None else [("the same, proven over all that can be sent", proven, text.share_down)]),
+            ("labels kept, where every label counts alike", tailored["balanced"], text.share_down),
+            ("labels kept of people like those in the table, at least", tailored["held_out"]["lower"], text.share_down),
+            ("labels kept of people like those in the table, at most", tailored["held_out"]["upper"], share_up),
+            ("held-out records whose label the copy finds", tailored["agreement"], text.share_down),
+            ("held-out records whose label the copy finds for certain", tailored.get("certified"), text.share_down),
             ("records that send the same whatever their values are", tailored["constant"], share_up),
             *shares,
         ]
-    rows = [[word, rounded(share), blocks.bar(100 * share)] for word, share, rounded in shares]
+    rows = [[word, rounded(share), blocks.bar(100 * share)] for word, share, rounded in shares if share is not None]
     table = blocks.table("Table of what is kept", ("of all labels", "share", None), rows)
     return blocks.section("kept", "What it keeps", table, kind=" across")
 

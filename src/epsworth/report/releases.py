@@ -130,8 +130,8 @@ def _noise_limits(best: Any, left_out: Mapping[str, str]) -> Block:
             sentences.append(text.SLACK.replace("δ", f"δ{text.SPACE}={text.SPACE}{show_up(best.delta)}"))
     if best is not None:
         sentences.append(
-            "Draws in floating point are not fit for release: take a discrete noise and its for_release(), which "
-            "draws from the operating system's randomness."
+            "Noise drawn in floating point gives the answer away: release with a discrete noise (in Python by "
+            "for_release), whose whole numbers come from the operating system's randomness."
         )
     return blocks.limits(text.NO_DATA, sentences, [f"left out, {noise}: {why}" for noise, why in left_out.items()])
 

@@ -37,6 +37,9 @@ MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
 INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, direction marks, surrogates, line separators
 NAME_LENGTH, TEXT_LENGTH = 100, 1000  # characters of a name, and of a sentence
 MOST_NAMES = 12  # columns in a list
+ADDRESS = re.compile(r"(\w+://)(?:[^/\s@]*@)?([^?#\s'\"]*)[^\s'\"]*")  # with a user before it, and a query behind
+BEFORE_PATH = re.compile(r"((?:--?[-\w]+=|-\w(?=[~./\\]))?(?:\w+=)?)(.*)", re.DOTALL)  # an option, a name
+PATH = re.compile(r"(?:~\w*|\.{1,2}|\w:)?[/\\].*|.*[/\\](?:[^/\\]*\.[A-Za-z]\w*)?", re.DOTALL)
 
 # ---- numbers
 
@@ -219,26 +222,27 @@ def code(text: object, most: int = NAME_LENGTH) -> Markup:
 
 
 def without_folders(command: str) -> str:
-    """Return a command whose files are named without their folders, which tell about their owner; addresses stay.
+    """Return a command whose files are named without their folders, and addresses without what may be secret in them.
+
+    A path begins as one, or ends in a folder or in a file with an ending: other words with a slash stay.
 
     Examples
     --------
-    >>> without_folders("epsworth utility /home/jane/m.skops '/home/jane doe/people.csv' --json=/tmp/a.json -s age")
-    'epsworth utility m.skops people.csv --json=a.json -s age'
-    >>> without_folders("epsworth privatize ./a.csv --mi 1/4")
-    'epsworth privatize a.csv --mi 1/4'
+    >>> without_folders("epsworth utility '/home/jane doe/m.skops' data/people.csv --json=/tmp/a.json -s km/h,age")
+    'epsworth utility m.skops people.csv --json=a.json -s km/h,age'
+    >>> without_folders("epsworth utility https://me:password@here:8080/v2?token=1 ./a.csv --tolerance 1/4")
+    'epsworth utility https://here:8080/v2 a.csv --tolerance 1/4'
     """
     return re.sub(r"""(?:'[^']*'|"[^"]*"|[^\s'"])+""", lambda token: _without_folder(token[0]), command)
 
 
 def _without_folder(token: str) -> str:
-    if not re.search(r"[/\\]", token) or "://" in token:
-        return token
-    option, sign, word = re.fullmatch(r"(?s)(?:(-[-\w]+)(=))?(.*)", token).groups("")  # type: ignore[union-attr]
-    if re.fullmatch(r"[\d.]+/[\d.]+", word):  # a fraction
-        return token
-    last = re.split(r"[/\\]", word.replace("'", "").replace('"', "").rstrip("/\\"))[-1]
-    return f"{option}{sign}{shlex.quote(last)}" if last else token
+    if "://" in token:
+        return ADDRESS.sub(r"\1\2", token)
+    beginning, word = cast("re.Match[str]", BEFORE_PATH.fullmatch(token)).groups("")
+    word = re.sub("['\"]", "", word)
+    last = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
+    return f"{beginning}{shlex.quote(last)}" if last and PATH.fullmatch(word) else token
 
 
 # ---- titles
@@ -284,9 +288,10 @@ def report_name(name: str) -> str:
 
 
 def note_with_title(note: str, mechanisms: Sequence[str]) -> str:
-    """Return a note with the title of the mechanism that it begins with."""
+    """Return a note with the titles of the mechanisms that it begins with."""
     words, colon, rest = note.partition(": ")
-    return f"{mechanism_name(words)}{colon}{rest}" if words in mechanisms else note
+    about = words.split(", ")
+    return f"{', '.join(map(mechanism_name, about))}{colon}{rest}" if {*about} <= {*mechanisms} else note
 
 
 def _title_and_name(title: str, words: str) -> str:

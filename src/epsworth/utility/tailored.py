@@ -70,7 +70,7 @@ def notes_of(plan: Plan, tailoring: Tailoring, constant: float, reached: int) ->
     """Say what clients run, what the policy tells, and where it does not help."""
     names = few(tailoring.names)
     notes = [
-        "clients run this policy before they ask (epsworth perturb, ew.Perturb); the service stays as it is",
+        "clients run this policy before they ask; the service stays as it is",
         f"what is sent in {names} stands for a region of the classifier and says little beyond its label: each value "
         "alone means nothing",
         f"the policy holds {'the classifier itself' if plan.copied == EXACT else 'a copy of the classifier'}: whoever "

@@ -48,9 +48,10 @@ def refusal(text: str) -> str | None:
     """
     if text in GAPS and text:
         return "is missing, as NA, N/A, NaN, nan and null stand for in tables; give every row one, and none of these"
-    if text != text.strip() or not text:
-        what = "padded by blanks" if text.strip() else "empty"
-        return f"is {what}, so two spellings could name one person; trim the ids, and give every row one"
+    if not text.strip():
+        return "is empty, so nobody could be charged; give every row one"
+    if text != text.strip():
+        return "is padded by blanks, so two spellings could name one person; trim the ids"
     if not text.isprintable() or BLANK.search(text):  # categories Cc, Cf, Cn, Co, Cs, Zl, Zp, and Zs but for " "
         return "holds a character that nobody sees, so two spellings could name one person; remove it"
     normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
