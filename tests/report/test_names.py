@@ -46,10 +46,10 @@ def test_a_page_names_mechanisms_by_their_titles():
     assert any(f"Use {title} at " in sentence for title in titles)
 
 
-def test_notes_begin_with_the_title():
-    made = curves(1, 3, 12, names=["pm"], notes=["pm: something", "other: pm"])
+def test_notes_begin_with_the_titles_of_those_that_share_them():
+    made = curves(2, 3, 12, names=["pm", "my noise"], notes=["pm: something", "other: pm", "my noise: something"])
     text = Read(ew.report.report(made).html).text
-    assert "Note: Piecewise (pm): something." in text
+    assert "Note: Piecewise (pm), my noise: something." in text
     assert "Note: other: pm." in text
 
 

@@ -464,7 +464,7 @@ def _limits(view: CurvesView, panels: Panels | None) -> Block:
     notes = (*curves.notes, *(panels.notes if panels else ()))
     return blocks.limits(
         "show it to whom the table may be shown.", sentences,
-        [text.note_with_title(note, curves.mechanisms) for note in notes], warning=text.NOT_PRIVATE.format("records"),
+        text.notes_with_titles(notes, curves.mechanisms), warning=text.NOT_PRIVATE.format("records"),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import operator
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, cast
 
@@ -287,11 +287,14 @@ def report_name(name: str) -> str:
     return _title_and_name(REPORTS.get(name, ""), name)
 
 
-def note_with_title(note: str, mechanisms: Sequence[str]) -> str:
-    """Return a note with the titles of the mechanisms that it begins with."""
-    words, colon, rest = note.partition(": ")
-    about = words.split(", ")
-    return f"{', '.join(map(mechanism_name, about))}{colon}{rest}" if {*about} <= {*mechanisms} else note
+def notes_with_titles(notes: Iterable[str], mechanisms: Sequence[str]) -> list[str]:
+    """Return notes with the titles of the mechanisms that they begin with: once where several share one."""
+    about: dict[str, list[str]] = {}
+    for note in notes:
+        words, _, rest = note.partition(": ")
+        known = words in mechanisms
+        about.setdefault(rest if known else note, []).extend([mechanism_name(words)] if known else [])
+    return [f"{', '.join(titles)}: {note}" if titles else note for note, titles in about.items()]
 
 
 def _title_and_name(title: str, words: str) -> str:

@@ -218,7 +218,12 @@ class Problem:
                 tuple(stated(record_release(one, features), total) for one, total in zip(row, totals, strict=True))
                 for row in built
             ),
-            notes=_notes([one.name for one in result], built, features) + note_of_gaps(features),
+            notes=tuple(
+                f"{one.name}: {text}"
+                for one, row in zip(result, built, strict=True)
+                for text in _what_to_know(one.name, row[0], features)
+            )
+            + note_of_gaps(features),
             labels=UNASKED,
             y=None,
             domain=given,
@@ -341,15 +346,6 @@ def asked(problem: Problem, y: ArrayLike | None) -> Problem:
         classifier.name, lambda at: problem.ask(rows[at], [v[at] for v in values]), spread, *SAME_RECORDS
     )
     return replace(problem, asked=queries, seen=(labels, spread))
-
-
-def _notes(names: Sequence[str], built: Sequence[Sequence[Release]], features: Sequence[Feature]) -> tuple[str, ...]:
-    """Say once what is to be known of mechanisms, and of which."""
-    about: dict[str, list[str]] = {}
-    for name, row in zip(names, built, strict=True):
-        for text in _what_to_know(name, row[0], features):
-            about.setdefault(text, []).append(name)
-    return tuple(f"{', '.join(mechanisms)}: {text}" for text, mechanisms in about.items())
 
 
 def _what_to_know(name: str, release: Release, features: Sequence[Feature]) -> list[str]:
