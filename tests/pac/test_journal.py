@@ -40,7 +40,7 @@ def written(tmp_path, monkeypatch):
     path = tmp_path / "answers"
     with opened(path) as asked:
         labels = asked.answer([[1], [2], [5], [12]]).tolist()
-        told = asked.spent, asked.head, asked.reveal_for_tests(), labels
+        told = asked.spent, asked.head, asked._secret, labels
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     return path, *told
 
@@ -92,7 +92,7 @@ def test_a_line_that_was_cut_off_was_never_sent(written):
             assert asked.charged == max(0, kept - 1)
             assert asked.spent <= spent
             assert list(asked._answers.values()) == labels[: asked.charged]
-            assert not kept or asked.reveal_for_tests() == secret
+            assert not kept or asked._secret == secret
             assert path.stat().st_size == (ends[kept - 1] if kept else path.stat().st_size)
         path.write_bytes(whole[:size])
         with pytest.raises(ValueError, match="does not know the line that head names"):
@@ -319,7 +319,7 @@ def dies(path, number, moment, told):
     asked = opened(path)
     for queries in ([1], [2], [5, 12]):
         labels = asked.answer([[query] for query in queries]).tolist()
-        line = json.dumps([queries, labels, asked.spent, asked.head, asked.reveal_for_tests()])
+        line = json.dumps([queries, labels, asked.spent, asked.head, asked._secret])
         real["write"](told, f"{line}\n".encode())
 
 
@@ -343,7 +343,7 @@ def test_killed_at_every_system_call_no_answer_is_taken_back(tmp_path, moment):
         with opened(path, lines[-1][3] if lines else None) as asked:
             for queries, labels, spent, _, secret in lines:
                 assert asked.answer([[query] for query in queries]).tolist() == labels
-                assert asked.reveal_for_tests() == secret
+                assert asked._secret == secret
                 assert asked.spent >= spent
         if status == 0:
             break

@@ -180,7 +180,7 @@ def test_the_best_attack_on_real_transcripts(tmp_path, fast):
             query = 0
             for _ in range(20):
                 query = (5 * query + int(asked.answer([[query]])[0]) + 1) % 12
-            gains.append(math.log(8 * asked.probabilities[asked.reveal_for_tests()]))
+            gains.append(math.log(8 * asked.probabilities[asked._secret]))
             spent.append(asked.spent)
     assert max(spent) <= 0.5
     assert np.mean(spent) > 0.1
@@ -213,7 +213,7 @@ def test_a_targeted_attack_on_real_transcripts(tmp_path, fast, q, bound):
                 if q is not None:
                     chances = asked.probabilities @ members
                     assert 1 - q <= chances.min() <= chances.max() <= q
-            right += (asked.probabilities @ members[:, 0] >= 0.5) == members[asked.reveal_for_tests(), 0]
+            right += (asked.probabilities @ members[:, 0] >= 0.5) == members[asked._secret, 0]
             assert asked.charged >= (9 if q is None else 1)
     assert right / 200 <= bound + 4 * math.sqrt(bound * (1 - bound) / 200)
 
@@ -246,7 +246,7 @@ def test_whole_votes_cost_what_the_secret_is_worth_and_free_the_rest(tmp_path, m
         with server(tmp_path, **settings) as asked:
             assert asked.answer([[i] for i in range(6)]).tolist() == VOTES[:, secret].tolist()
             assert asked.spent == spent[-1]
-            assert asked.reveal_for_tests() == secret
+            assert asked._secret == secret
     worth = math.log(6) - math.log(2) / 3
     assert worth <= np.mean(spent) <= worth * (1 + 2**-19)
 
@@ -294,9 +294,9 @@ def test_plurality_with_one_asks_it_where_no_answer_singles_out_a_record(tmp_pat
 def test_a_server_goes_on_where_it_was(tmp_path):
     with server(tmp_path) as asked:
         given = asked.answer([[0], [1], [2]]).tolist()
-        kept = asked.spent, asked.probabilities, asked.reveal_for_tests(), asked.head, asked.charged
+        kept = asked.spent, asked.probabilities, asked._secret, asked.head, asked.charged
     with server(tmp_path, head=kept[3]) as asked:
-        assert (asked.spent, asked.reveal_for_tests(), asked.head, asked.charged) == (kept[0], *kept[2:])
+        assert (asked.spent, asked._secret, asked.head, asked.charged) == (kept[0], *kept[2:])
         np.testing.assert_array_equal(asked.probabilities, kept[1])
         assert asked.answer([[0], [1], [2]]).tolist() == given
         assert asked.spent == kept[0]

@@ -63,8 +63,8 @@ def test_text_stays_text(text):
 
 def test_hostile_names_labels_and_notes_are_shown_and_do_nothing():
     made = curves(
-        3, names=[HOSTILE, "{name}", "a" * 5000], features=[HOSTILE, "<img src=x onerror=y>"], notes=[f"{HOSTILE}{i}" for i in range(40)],
-        labels=(HOSTILE.replace("\ud800", ""), "<b>"),
+        3, names=[HOSTILE, "{name}", "a" * 5000], features=[HOSTILE, "<img src=x onerror=y>"],
+        notes=[f"{HOSTILE}{i}" for i in range(40)], labels=(HOSTILE.replace("\ud800", ""), "<b>"),
     )  # fmt: skip
     page = ew.report.report(made, command=HOSTILE)
     harmless = Read(ew.report.report(curves(3)).html)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epsworth.grids import Input
-from epsworth.tailored.building import likeliest, prior_tree, region_orders
+from epsworth.tailored.building import likeliest, prior_tree
 from epsworth.tailored.document import read_copy
 from epsworth.tailored.problem import Public
 from epsworth.tailored.surrogates import LEAF
@@ -73,8 +73,6 @@ def test_conditional_priors_keep_more_than_the_marginal_one():
     weight = np.bincount(prior.leaves(data.places), minlength=prior.leaves.count) / len(data.places)
     kept = weight @ [likeliest(shares, 0.5)[2] for shares in prior.shares]
     assert kept > likeliest(np.bincount(data.regions) / len(data.regions), 0.5)[2] + 0.1
-    for (order, m), shares in zip(region_orders(prior, 0.5), prior.shares, strict=True):
-        assert (order.tolist(), m) == (likeliest(shares, 0.5)[0].tolist(), likeliest(shares, 0.5)[1])
 
 
 def test_without_public_columns_there_is_one_leaf():

@@ -238,10 +238,6 @@ class ResponseServer:
                 raise
         return np.asarray(self._classes[labels])
 
-    def reveal_for_tests(self) -> int:
-        """Return which model is the secret one.  NOT PRIVATE."""
-        return self._secret
-
     def _state(self) -> PublicState:
         return PublicState(self._spent, self._beliefs.answers, self._beliefs.probabilities)
 

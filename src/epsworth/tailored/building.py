@@ -441,11 +441,6 @@ def likeliest(prior: ArrayLike, epsilon: float) -> tuple[Indices, int, float]:
     return order, best + 1, float(kept[best])
 
 
-def region_orders(prior: Prior, epsilon: float) -> list[tuple[Indices, int]]:
-    """Return for each leaf the order of regions by falling prior, and how many of them to tell apart."""
-    return [likeliest(shares, epsilon)[:2] for shares in prior.shares]
-
-
 def single_leaf(inputs: tuple[Input, ...]) -> Trees:
     """Return the tree that tells nothing apart."""
     none, leaf = np.zeros(1, dtype=np.int64), np.full(1, LEAF, dtype=np.int64)
