@@ -67,6 +67,15 @@ Missing = Annotated[
         "says; other gaps are refused (tailor: the usual value).",
     ),
 ]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out; repeat, or separate by commas.")]
+Filled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="NAME=VALUE",
+        help="What a gap in a column of numbers is read as; repeat.",
+    ),
+]
 DomainFromData = Annotated[
     bool,
     typer.Option("--domain-from-data", help="Take the ranges from the table. This leaks its extreme values."),

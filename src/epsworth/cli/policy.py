@@ -23,9 +23,7 @@ def show_policy(policy: options.PolicyFile) -> None:
 def pass_columns(
     policy: options.PolicyFile,
     columns: Annotated[list[str] | None, typer.Argument(help="Columns to send as they are: a,b or a b.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="Columns to leave out; repeat, or separate by commas.")
-    ] = None,
+    drop: options.Drop = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
