@@ -63,6 +63,8 @@ class Inputs:
         Where they come from, in words, where a page is to tell that.
     table : Path
         The file, or - for standard input.
+    columns : sequence of str
+        All of the table, that of true labels last.
     """
 
     model: Classifier
@@ -72,6 +74,7 @@ class Inputs:
     domain: Domain | None
     origins: Mapping[str, str]
     table: Path
+    columns: Sequence[str]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
@@ -90,13 +93,14 @@ class Inputs:
         asked = as_classifier(classifier(model, given))
         frame, truth = read_records(table, asked, declared, given["target"], policy=clients, sep=given["sep"])
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
+        columns = [*frame.columns, *([given["target"]] if given["target"] else [])]
         for name in split_commas(given.get("passing") or [], frame.columns):
-            check_column(name, [*frame.columns, *([given["target"]] if given["target"] else [])], "--pass")
+            check_column(name, columns, "--pass")
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
         declared = with_gaps(declared, given.get("missing"), names, frame.columns, given["domain"])
         origins = {name.capitalize(): one.named(files[name]) for name, one in digests.items()}
-        return cls(asked, frame, truth, names, declared, origins, table)
+        return cls(asked, frame, truth, names, declared, origins, table, columns)
 
     def with_whole_numbers(self) -> Self:
         """Return the same, in which columns of whole numbers stay such when they are released."""
