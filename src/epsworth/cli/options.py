@@ -284,7 +284,12 @@ def _tell_page(given: Mapping[str, Any]) -> None:
     """Say which page --report wrote, unless standard output is one of JSON, or is to hold the verdict alone."""
     page = given.get("report")
     if page is not None and "-" not in (given.get("json"), given.get("output")) and not given.get("quiet"):
-        typer.echo(f"Page: {page}")
+        tell_page(page)
+
+
+def tell_page(page: Path) -> None:
+    """Say where a page is."""
+    typer.echo(f"Page: {page}")
 
 
 def _tell_what_is_inferred() -> None:
