@@ -269,7 +269,7 @@ def test_bad_input_ends_in_one_sentence_and_status_2(cli, place, words, message)
     ("table", "message"),
     [
         ("empty.csv", "has no rows; give a header and at least one row"),
-        ("gap.csv", "of 20 rows lack age (first: line "),
+        ("gap.csv", "of 20 rows lack age (first: data row "),
         ("old.csv", "the value lies outside, as in 2 more of 20 rows; the declared range is 0 to 100"),
         ("none.csv", "there is no such file"),
     ],
@@ -458,7 +458,7 @@ def test_what_a_table_may_not_hold_is_refused_before_any_work(cli, place):
     table.with_columns(age=pl.lit(value=True)).write_csv(place / "true.csv")
     for name, words in (
         ("twice.csv", "names the column 'age' twice"),
-        ("true.csv", "row 0, age: the value is not a number"),
+        ("true.csv", "data row 0, line 2 of true.csv, age: the value is not a number"),
     ):
         code, out, err = cli("utility", "model.skops", name, "-s", "age", "--domain", "domain.toml", "-e", "1")
         assert (code, out) == (2, "")

@@ -23,10 +23,10 @@ def place(row: int, file: str | Path, first: int | None = None) -> str:
     Examples
     --------
     >>> place(0, "parts/t.csv", 2), place(7, "t.parquet")
-    ('line 2 of t.csv, data row 0', 't.parquet, data row 7')
+    ('data row 0, line 2 of t.csv', 'data row 7 of t.parquet')
     """
     name = Path(file).name if Path(file).suffix else "standard input"
-    return f"{'' if first is None else f'line {row + first} of '}{name}, data row {row}"
+    return f"data row {row}{'' if first is None else f', line {row + first}'} of {name}"
 
 
 @contextmanager

@@ -510,7 +510,7 @@ def test_a_nul_anywhere_in_a_table_is_damage(tmp_path, name):
     """It would make a column of numbers one of texts, of which a model says nothing that helps."""
     text = b"age,b\n" + b"1,2\n" * 300_000 + b"1,7\0\n"
     (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
-    with pytest.raises(ValueError, match="row 300000: a NUL byte"):
+    with pytest.raises(ValueError, match=r"row 300000.*: a NUL byte"):
         read_table(tmp_path / name)
 
 

@@ -25,6 +25,9 @@ def place(tmp_path_factory):
     rich = np.where(age + 20 * (job == "a") + rng.normal(scale=10, size=400) > 60, ">50K", "<=50K")
     pl.DataFrame({"age": age, "job": job, "income": rich}).write_csv(folder / "table.csv")
     pl.DataFrame({"age": age, "income": np.full(400, "x")}).write_csv(folder / "constant.csv")
+    gaps = pl.DataFrame({"age": [*age[:3], None, *age[4:]], "job": job, "income": rich})
+    gaps.write_csv(folder / "gaps.csv")
+    gaps.drop("job").fill_null(50).write_csv(folder / "filled.csv")
     return folder
 
 
@@ -159,6 +162,17 @@ def test_the_command_answers_and_says_that_it_is_not_private(cli, place):
     assert document["profile"]["advantage"][-1] == pytest.approx(document["most_exposed"][0]["advantage"], rel=1e-8)
 
 
+@pytest.mark.parametrize("command", ["profile", "moves"])
+def test_columns_are_left_out_and_gaps_filled_as_told(cli, command):
+    run, words = partial(cli.func, command), ("--target", "income", "--json", "-")
+    told = [run("gaps.csv", *words, "--missing", "age=50", "--drop", "job"), run("filled.csv", *words)]
+    assert [code for code, _, _ in told] == [0, 0], told
+    one, other = (json.loads(out) for _, out, _ in told)
+    assert one["columns"] == other["columns"] == ["age", "(constant)"]
+    key = {"profile": "most_exposed", "moves": "furthest"}[command]
+    assert one[key] == other[key]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--rule", "plateau"), ("--l2", "1"), ("--adv-safe", "0.001")])
 def test_the_answer_comes_first_and_fits_a_screen(cli, more):
@@ -252,9 +266,13 @@ def test_the_command_without_data_reads_none(cli):
         (["table.csv", "--target", "income", "--utility-tol", "nan"], "--utility-tol must be a loss of accuracy in"),
         (["table.csv", "--target", "income", "--adv-safe", "0.95"], "adv_safe must not be above adv_exposed"),
         (["--coefficients", "0"], "--coefficients must be a whole number of at least 1, got 0"),
-        (["table.csv", "--target", "income", "--resume", "table.csv"], "the --resume is the model or table itself"),
+        (["table.csv", "--target", "income", "--resume", "table.csv"], "the --resume is the model itself"),
         (["--coefficients", "2", "--epsilon", "nan"], "epsilon must be positive"),
         (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
+        (["gaps.csv", "--target", "income"], "row 3 is missing; fill or drop it first: --drop NAME leaves it out"),
+        (["gaps.csv", "--target", "income", "--missing", "age"], "--missing age: write NAME=VALUE, such as age=0"),
+        (["gaps.csv", "--target", "income", "--missing", "job=9"], "job holds texts, and a gap is a text of its own"),
+        (["gaps.csv", "--target", "income", "--drop", "income"], "--drop names the column of --target"),
     ],
 )
 @pytest.mark.cases(1)

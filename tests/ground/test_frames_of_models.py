@@ -107,7 +107,7 @@ def test_texts_that_only_python_reads_are_refused_by_row(tmp_path, name, text):
             ew.stability(model, table, sensitive="age", mechanisms=["pm"], epsilons=[1.0], domain={"age": (0, 100)})
         assert text not in str(told.value)
     (tmp_path / "t.csv").write_text(odd.to_csv(index=False), encoding="utf-8")
-    with pytest.raises(ValueError, match="row 39, kind: the value is not a number"):
+    with pytest.raises(ValueError, match=r"row 39.*, kind: the value is not a number"):
         read_records(tmp_path / "t.csv", as_classifier(model), None, None)
 
 
@@ -129,7 +129,7 @@ def test_truths_and_declared_texts_stay(tmp_path):
     (tmp_path / "t.csv").write_text("age,kind\n20,true\n30,false\n")
     assert read_records(tmp_path / "t.csv", as_classifier(model), None, None)[0]["kind"].to_list() == [True, False]
     (tmp_path / "t.jsonl").write_text('{"age": 20, "kind": true}\n{"age": 20, "kind": 1}\n')
-    with pytest.raises(ValueError, match="row 0, kind: the value is not a number"):
+    with pytest.raises(ValueError, match=r"row 0.*, kind: the value is not a number"):
         read_records(tmp_path / "t.jsonl", as_classifier(model), None, None)
     texts = TABLE.assign(kind=list(map(str, NUMBERS)))
     domain = ew.Domain.of({"kind": ["0", "1", "2"]})

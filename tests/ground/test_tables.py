@@ -68,12 +68,12 @@ def test_texts_are_read_as_the_categories_are_typed(tmp_path, categories, texts,
 @pytest.mark.parametrize("text", ["3_0", "30\u00a0", "３０", "1,5", "inf", "x", "true", "0x1e", "1e", "--3"])
 def test_what_is_no_number_is_none_at_any_door(tmp_path, text):
     path = written(tmp_path, f'age,job\n20,clerk\n"{text}",nurse\n')
-    with pytest.raises(ValueError, match="row 1, age: the value is not a number") as refused:
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is not a number") as refused:
         read_table(path, {"age": "number"})
     assert text not in str(refused.value).partition(":")[2]
     assert read_table(path, {"age": "entry"})["age"].to_list() == [20, None]
     assert inferred(read_table(path))["age"] == ("number" if text == "inf" else "text")
-    with pytest.raises(ValueError, match="row 1, age: the value is missing, or not a number"):
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is missing, or not a number"):
         perturb_file(AGE, path, tmp_path / "o.csv", again=True)
     for frame in (pl.DataFrame({"age": ["20", text]}), pd.DataFrame({"age": pd.Series([20, text], dtype=object)})):
         with pytest.raises(ValueError, match="row 1, age: the value is missing, or not a number"):
@@ -91,23 +91,23 @@ def test_a_truth_is_no_number(tmp_path):
         with pytest.raises(ValueError, match="row 0, age: the value is missing, or not a number"):
             ew.perturb(AGE, frame)
     path = written(tmp_path, '{"age": true}\n', "t.jsonl")
-    with pytest.raises(ValueError, match="row 0, age: the value is not a number"):
+    with pytest.raises(ValueError, match=r"row 0.*, age: the value is not a number"):
         read_table(path, {"age": "number"})
 
 
 BAD = {
-    "a blank line": ("age,bmi,sick\n30,20,yes\n\n", "row 1 is blank"),
-    "blank lines between": ("age,bmi,sick\r\n\r\n30,20,yes\r\n\r\n40,30,no\r\n", "row 0 is blank"),
-    "Ctrl-Z": ("age,bmi,sick\n30,20,yes\n\x1a", "row 1 has 1 field,"),
-    "a short row": ("age,bmi,sick\n30,20,yes\n40,30\n", "row 1 has 2 fields"),
-    "a long row": ("age,bmi,sick\n30,20,yes,1\n", "row 0 has 4 fields"),
+    "a blank line": ("age,bmi,sick\n30,20,yes\n\n", "row 1.* is blank"),
+    "blank lines between": ("age,bmi,sick\r\n\r\n30,20,yes\r\n\r\n40,30,no\r\n", "row 0.* is blank"),
+    "Ctrl-Z": ("age,bmi,sick\n30,20,yes\n\x1a", "row 1.* has 1 field,"),
+    "a short row": ("age,bmi,sick\n30,20,yes\n40,30\n", "row 1.* has 2 fields"),
+    "a long row": ("age,bmi,sick\n30,20,yes,1\n", "row 0.* has 4 fields"),
     "carriage returns alone": ("age,bmi,sick\r30,20,yes\r", "a carriage return stands alone"),
-    "mixed ends": ("age,bmi,sick\n30,20,yes\r\n", "row 0 ends otherwise than the header"),
+    "mixed ends": ("age,bmi,sick\n30,20,yes\r\n", "row 0.* ends otherwise than the header"),
     "semicolons": ("age;bmi;sick\n30;20;yes\n", "separated by semicolons; say so: sep=';'"),
     "tabs": ("age\tbmi\tsick\n30\t20\tyes\n", "separated by tabs; say so: sep="),
     "a name twice": ("age,bmi,age\n30,20,yes\n", "names the column 'age' twice"),
     "no name": (",age,bmi,sick\n0,30,20,yes\n", "does not name column 1"),
-    "a stray quote": ('age,bmi,sick\n30,2"0,yes\n', "row 0: a quote stands inside a field"),
+    "a stray quote": ('age,bmi,sick\n30,2"0,yes\n', "row 0.*: a quote stands inside a field"),
 }
 
 
@@ -144,7 +144,7 @@ def test_in_one_column_every_line_is_a_row(tmp_path):
     assert read_table(path)["age"].to_list() == [30, None, 40]
     policy = replace(AGE, rules=(replace(AGE.rules[0], feature=replace(AGE.rules[0].feature, missing=0)),))
     assert perturb_file(policy, path, tmp_path / "o.csv", again=True).rows == 3
-    with pytest.raises(ValueError, match="row 1, age: the value is not a number"):
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is not a number"):
         read_table(written(tmp_path, "age\n30\n\x1a", "z.csv"), {"age": "number"})
 
 
@@ -152,7 +152,7 @@ def test_a_form_feed_is_no_blank_line(tmp_path):
     path = written(tmp_path, '{"age": 30}\n\f\n{"age": 40}\n', "t.jsonl")
     with pytest.raises(ValueError, match="line 2: it is not a JSON object"):
         read_table(path)
-    with pytest.raises(ValueError, match="row 1: the line is not one JSON object"):
+    with pytest.raises(ValueError, match=r"row 1.*: the line is not one JSON object"):
         perturb_file(AGE, path, tmp_path / "o.jsonl", again=True)
 
 

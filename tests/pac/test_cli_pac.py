@@ -182,13 +182,16 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         ((*KMEANS[:3], "--mi", "1", "--set", "n_clusters=999", *KMEANS[3:5]), "n_clusters=999"),
         (
             ("privatize", "pca", "gap.csv", "--target", "species", "--mi", "1"),
-            "row 0, petal_width: the value is miss",
+            "row 0 (counted from 0), petal_width: the value is miss",
         ),
         (("privatize", "svm", "iris.csv", "--mi", "1"), "unknown algorithm 'svm'; take one of mean, kmeans"),
         (("privatize", "mean", "iris.csv", "--mi", "1"), "or leave the column out with --drop"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--target", "x"), "--target: the table has no column 'x'"),
         (("privatize", "mean", "iris.csv", "--mi", "1", "--group", "x"), "--group: the table has no column 'x'"),
-        (("privatize", "linear_svm", "iris.csv", "--mi", "1"), "row 0, species: the value is not a number; repair"),
+        (
+            ("privatize", "linear_svm", "iris.csv", "--mi", "1"),
+            "data row 0, line 2 of iris.csv, species: the value is not a number; repair",
+        ),
         (("privatize", "mean", "few.csv", "--mi", "1", "--target", "species"), "class 1 has 1 distinct unit"),
         (("convert",), "give exactly one of --mi, --posterior, --dp-epsilon and --shuffle"),
         (("convert", "--mi", "1e400"), "--mi must be a number such as 0.0625 or 1/16, got '1e400'"),
@@ -208,8 +211,14 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         ((*FOREST, "w2=2"), "FixedForest: w2 must be a number in [0, 1], got 2"),
         ((*FOREST, "p=None"), "FixedForest: p must be a number in [0, 1], got None"),
         ((*FOREST, "p=1e-300"), "FixedForest: p must be 1 over a whole number up to 10000, got 1e-300"),
-        ((*MISSING, "--target", "species"), "row 3, y: the value is missing; fill it, or drop the row"),
-        ((*MISSING, "--group", "species"), "row 3, groups: the value is missing; fill it, or drop the row"),
+        (
+            (*MISSING, "--target", "species"),
+            "row 3 (counted from 0), y: the value is missing; fill it, or drop the row",
+        ),
+        (
+            (*MISSING, "--group", "species"),
+            "row 3 (counted from 0), groups: the value is missing; fill it, or drop the row",
+        ),
         (
             ("privatize", "pca", "iris.csv", "--target", "species", "--mi", "1", "--set", "n_components=0"),
             "PCA: n_components must lie between 1 and",

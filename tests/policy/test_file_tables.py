@@ -293,13 +293,13 @@ def test_a_category_of_several_lines_does_not_leave_as_csv(release):
 
 @pytest.mark.parametrize("text", ["inf", "-Infinity", "1_0", "0x1", "٣", "1e", "x", "1 0"])
 def test_what_is_no_number_is_refused_by_its_row(text, release):
-    with pytest.raises(ValueError, match=r"row 1, age: the value is missing, or not a number, and the policy refuses"):
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is missing, or not a number, and the policy"):
         release(f"age,job\n1,a\n{text},a\n")
 
 
 @pytest.mark.parametrize("text", ["", "NA", "N/A", "NaN", "nan", "null"])
 def test_declared_missing_words_stay_missing(text, release):
-    with pytest.raises(ValueError, match=r"row 1, age: the value is missing"):
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is missing"):
         release(f"age,job\n1,a\n{text},a\n")
     policy = Policy((Rule(ew.Feature("age", 0, 100, missing=7), "krr:k=101", Decimal(200)),), passing=Pass(("job",)))
     assert release(f"age,job\n1,a\n{text},a\n", policy=policy) == b"age,job\n1,a\n7,a\n"
@@ -363,17 +363,17 @@ def test_units_may_be_texts(kind, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1, id: the id is empty"),
-        ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1, id: the id is missing"),
-        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1, id: the id is padded by blanks"),
+        ("csv", "id,age,job\n1,1,a\n,1,a\n", "row 1.*, id: the id is empty"),
+        ("csv", "id,age,job\nx,1,a\nNA,1,a\n", "row 1.*, id: the id is missing"),
+        ("csv", "id,age,job\nx,1,a\n 7,1,a\n", "row 1.*, id: the id is padded by blanks"),
         ("csv", "age,job\n1,a\n", "lacks the column 'id', which says whose a row is"),
-        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1 lacks the member 'id'"),
-        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1, id: .* missing"),
-        ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0, id: the id is neither a whole number nor a text"),
-        ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0, id: the id is neither"),
-        ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0, id: the id is neither"),
-        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0, id: the id is neither"),
-        ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1, id: the id is missing"),
+        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"age": 1, "job": "a"}', "row 1.* lacks the member 'id'"),
+        ("jsonl", '{"id": 1, "age": 1, "job": "a"}\n{"id": null, "age": 1, "job": "a"}', "row 1.*, id: .* missing"),
+        ("jsonl", '{"id": 1.0, "age": 1, "job": "a"}', "row 0.*, id: the id is neither a whole number nor a text"),
+        ("jsonl", '{"id": true, "age": 1, "job": "a"}', "row 0.*, id: the id is neither"),
+        ("jsonl", '{"id": [1], "age": 1, "job": "a"}', "row 0.*, id: the id is neither"),
+        ("jsonl", '{"id": NaN, "age": 1, "job": "a"}', "row 0.*, id: the id is neither"),
+        ("parquet", {"id": [1, None], "age": [1, 2], "job": ["a", "a"]}, "row 1.*, id: the id is missing"),
         ("parquet", {"id": [1.0], "age": [1], "job": ["a"]}, "id: the id is neither a whole number nor a text"),
     ],
 )  # fmt: skip
@@ -412,7 +412,7 @@ def test_columns_of_csv_are_dropped_and_passed_as_told(release):
 def test_a_quote_that_takes_in_a_neighbour_is_refused_in_columns_that_are_no_texts(release):
     policy = told_about(("name", "city", "zip"), ())
     for bad in ('"bob,37",,90210,x', 'bob,1,"a ""b""",x'):
-        with pytest.raises(ValueError, match=r"row 1, (name|city): the field holds a comma or a quote") as told:
+        with pytest.raises(ValueError, match=r"row 1.*, (name|city): the field holds a comma or a quote") as told:
             release(f"name,age,city,zip\nann,3,c,d\n{bad}\n", policy=policy)
         assert "37" not in str(told.value)
 

@@ -39,32 +39,32 @@ def released(content, policy=POLICY, block=1 << 20):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (r'{"age": 31, "\u0061ge": 32}', "row 2 holds twice the member 'age'"),
-        (r'{"\u0061ge": 31, "age": 32}', "row 2 holds twice the member 'age'"),
-        (r'{"x": {"a": 1}, "age": 31, "age": 31}', "row 2 holds twice the member 'age'"),
-        (r'{"x": 31, "age": 31, "x": 31}', "row 2 holds two members of one name"),
-        (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2 holds two members of one name"),
-        ('{"age": NaN}', "row 2, age: the value is missing, or not a number"),
-        ('{"age": -Infinity}', "row 2, age: the value is missing, or not a number"),
-        ("\u2028", "row 2: the line is not one JSON object"),
-        ("\xa0 ", "row 2: the line is not one JSON object"),
-        ("\x1f", "row 2: the line is not one JSON object"),
-        ('{"z": {"a": 31, "a": 2}, "age": 31}', "row 2, z: the member passes, but is not one"),
-        (r'{"z": [{"b": {"a": 31, "\u0061": 2}}], "age": 31}', "row 2, z: the member passes, but is not one"),
-        ('{"age": 031}', "row 2, age: the value is missing, or not a number"),
-        ('{"age": 31, "x": 031}', "row 2: the line is not one JSON object"),
-        ('{"age": 31, "x": 31e}', "row 2: the line is not one JSON object"),
-        ('{"age": 31, "x": {"a" 31}}', "row 2, x: the member passes, but is not one"),
-        ('{"age": 31, "x": [31}', "row 2: the line is not one JSON object"),
-        ('{"age": 31, "x": "\t"}', "row 2: the line is not one JSON object"),
-        ('{"age": 31} {"age": 31}', "row 2: the line is not one JSON object"),
-        ('{"age": 31}, {"age": 31}', "row 2: the line is not one JSON object"),
-        ('[{"age": 31}]', "row 2: the line is not one JSON object"),
-        ('{"age": [31, 31]}', "row 2, age: the value is missing, or not a number"),
-        ('{"age": 31, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2, x: the member passes, but is not one"),
-        ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2, age: the value is missing, or not a number"),
-        ('{"age": 31, "x": "\ud800"}', "row 2 is not UTF-8"),
-        ("{}", "row 2 lacks the member 'age'"),
+        (r'{"age": 31, "\u0061ge": 32}', "row 2.* holds twice the member 'age'"),
+        (r'{"\u0061ge": 31, "age": 32}', "row 2.* holds twice the member 'age'"),
+        (r'{"x": {"a": 1}, "age": 31, "age": 31}', "row 2.* holds twice the member 'age'"),
+        (r'{"x": 31, "age": 31, "x": 31}', "row 2.* holds two members of one name"),
+        (r'{"x": 31, "\u0078": 1, "age": 31}', "row 2.* holds two members of one name"),
+        ('{"age": NaN}', "row 2.*, age: the value is missing, or not a number"),
+        ('{"age": -Infinity}', "row 2.*, age: the value is missing, or not a number"),
+        ("\u2028", "row 2.*: the line is not one JSON object"),
+        ("\xa0 ", "row 2.*: the line is not one JSON object"),
+        ("\x1f", "row 2.*: the line is not one JSON object"),
+        ('{"z": {"a": 31, "a": 2}, "age": 31}', "row 2.*, z: the member passes, but is not one"),
+        (r'{"z": [{"b": {"a": 31, "\u0061": 2}}], "age": 31}', "row 2.*, z: the member passes, but is not one"),
+        ('{"age": 031}', "row 2.*, age: the value is missing, or not a number"),
+        ('{"age": 31, "x": 031}', "row 2.*: the line is not one JSON object"),
+        ('{"age": 31, "x": 31e}', "row 2.*: the line is not one JSON object"),
+        ('{"age": 31, "x": {"a" 31}}', "row 2.*, x: the member passes, but is not one"),
+        ('{"age": 31, "x": [31}', "row 2.*: the line is not one JSON object"),
+        ('{"age": 31, "x": "\t"}', "row 2.*: the line is not one JSON object"),
+        ('{"age": 31} {"age": 31}', "row 2.*: the line is not one JSON object"),
+        ('{"age": 31}, {"age": 31}', "row 2.*: the line is not one JSON object"),
+        ('[{"age": 31}]', "row 2.*: the line is not one JSON object"),
+        ('{"age": [31, 31]}', "row 2.*, age: the value is missing, or not a number"),
+        ('{"age": 31, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2.*, x: the member passes, but is not one"),
+        ('{"age": ' + "[" * 100_000 + "]" * 100_000 + "}", "row 2.*, age: the value is missing, or not a number"),
+        ('{"age": 31, "x": "\ud800"}', "row 2.* is not UTF-8"),
+        ("{}", "row 2.* lacks the member 'age'"),
     ],
 )
 @pytest.mark.cases(1)
@@ -89,7 +89,7 @@ def test_numbers_of_any_length_are_clamped_if_doubles_hold_them():
 def test_a_name_that_looks_like_two_members_hides_none():
     odd = '{"a\\": 1, \\"age": 3, "age": 31}\n'
     policy = replace(POLICY, passing=Pass(("a", 'a": 1, "age')))
-    with pytest.raises(ValueError, match="row 2 holds twice the member 'age'"):
+    with pytest.raises(ValueError, match=r"row 2.* holds twice the member 'age'"):
         released(odd + odd + '{"a": 1, "age": 3, "age": 31}\n', policy)
 
 
@@ -116,7 +116,7 @@ def test_the_scanner_finds_what_the_standard_library_finds(members, plain, inden
 @pytest.mark.parametrize("odd", ["031", "truth", "5 5"])
 def test_lines_like_those_before_are_looked_at_as_closely(odd):
     usual = '{"age": 31, "x": 5}\n'
-    with pytest.raises(ValueError, match="row 5: the line is not one JSON object"):
+    with pytest.raises(ValueError, match=r"row 5.*: the line is not one JSON object"):
         released(usual * 5 + f'{{"age": 31, "x": {odd}}}\n' + usual)
     assert released(usual * 2 + "\n \t\r\n" + usual, KEEPING) == b'{"x": 5, "age": 31}\n' * 3
 
@@ -131,12 +131,12 @@ def test_lines_of_other_members_may_stand_between():
 
 def test_a_bare_word_is_no_category():
     words = Policy((Rule(ew.Feature("n", categories=("NaN", "b")), "krr", Decimal(200)),))
-    with pytest.raises(ValueError, match="row 0, n: the value is not a declared category"):
+    with pytest.raises(ValueError, match=r"row 0.*, n: the value is not a declared category"):
         released('{"n": NaN}', words)
 
 
 def test_no_line_is_named_where_blank_ones_may_stand_between(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"age": 1}\n\n\n{"age": "x"}\n')
     policy = Policy.of("pm", 1, {"age": (0, 100)})
-    with pytest.raises(ValueError, match=r"^t\.jsonl, data row 1, age: the value is missing"):
+    with pytest.raises(ValueError, match=r"^data row 1 of t\.jsonl, age: the value is missing"):
         ew.perturb_file(policy, tmp_path / "t.jsonl", tmp_path / "o.jsonl", ledger=tmp_path / "ledger")

@@ -11,6 +11,7 @@ from fractions import Fraction
 import pytest
 
 from epsworth.policy.ledger import ChargeRequest, Identity, Ledger, RowCounts, RunTerms
+from epsworth.policy.ledger.store import Store
 
 
 @pytest.fixture
@@ -37,6 +38,14 @@ def test_spent_prints_sums_rounded_up(cli, folder):
         {"id": "Ann", "epsilon": "0.666666666668", "delta": "0"},
         {"id": "7", "epsilon": "0.333333333334", "delta": "0"},
     ]
+
+
+def test_what_people_lost_is_one_reading_of_the_ledger(folder, monkeypatch):
+    ledger, readings, reading = Ledger("kept"), [], Store.reading
+    monkeypatch.setattr(Store, "reading", lambda self: readings.append(1) or reading(self))
+    once = (Decimal("0.333333333334"), 0, True)
+    assert ledger.lost([7, "[b]", 7]) == [once, (0, 0, False), once]
+    assert len(readings) == 1
 
 
 def test_runs_are_listed(cli, folder, monkeypatch):

@@ -235,7 +235,7 @@ def test_a_file_that_changes_between_its_readings_is_refused_and_the_others_stay
 def test_a_file_that_cannot_be_released_is_told_with_its_row_and_nothing_is_charged(place):
     path = place / "parts" / "part-02.csv"
     path.write_text(path.read_text().replace(RAW, f"{RAW}x"))
-    with pytest.raises(ValueError, match=r"line 22 of part-02\.csv, data row 20.*nothing was charged") as refused:
+    with pytest.raises(ValueError, match=r"data row 20, line 22 of part-02\.csv.*nothing was charged") as refused:
         release(place)
     assert RAW not in str(refused.value)
     assert Ledger(place / "ledger").runs() == []
@@ -558,7 +558,7 @@ def test_the_command_line_takes_a_folder(place, cli):
     (place / "parts" / "part-02.csv").write_text("id,age,note\n1,old,n\n")
     code, _, told = cli(*words[:3], "new", *words[4:])
     assert code == 2
-    assert "line 2 of part-02.csv, data row 0" in told
+    assert "data row 0, line 2 of part-02.csv" in told
     assert told.count("\n") == 1
 
 

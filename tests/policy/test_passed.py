@@ -118,7 +118,7 @@ def test_what_passes_is_single_values(value, tmp_path):
         source = tmp_path / "rows.jsonl"
         lines = [dict(zip(ROWS, row, strict=True)) for row in zip(*rows.values(), strict=True)]
         source.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        with pytest.raises(ValueError, match="row 1, id: the member passes, but is not one") as caught:
+        with pytest.raises(ValueError, match=r"row 1.*, id: the member passes, but is not one") as caught:
             file_of(policy, source, tmp_path / "out.jsonl")
         assert "77.42" not in str(caught.value)
         assert not (tmp_path / "out.jsonl").exists()

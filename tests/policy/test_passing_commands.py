@@ -77,6 +77,8 @@ def test_from_a_question_to_rows_that_hold_what_was_named(cli, place, command):
     said = " ".join(out.split())
     assert f"Policy for clients: policy.toml; sent as they are: zone{beside}; all other" in said
     assert Policy.load(place / "policy.toml").passing == Pass(("zone",), left_out)
+    step = "perturb policy.toml people.csv" if left_out else "policy pass policy.toml --drop id,name  "
+    assert f"Next: epsworth {step}" in out
 
     code, out, err = cli("perturb", "policy.toml", "people.csv", "out.csv")
     if left_out:
@@ -120,10 +122,17 @@ def test_device_and_gateway_send_what_tables_send(cli, place, kind):
     assert [one["zone"] for one in sent] == ["b"] * len(sent)
 
 
+@pytest.mark.filterwarnings("always")
 def test_columns_that_are_named_pass_instead(cli, place):
     words = ("-e", "4", "--at-least", ".5", "-m", "pm", "--policy", "policy.toml")
     assert cli("recommend", *QUESTION, *words, "--pass", "id,zone")[0] == 0
     assert Policy.load(place / "policy.toml").passing == Pass(("id", "zone"))
+    code, _, err = cli("recommend", *QUESTION, *words, "--pass", "id", "--json", "a.json")
+    (note,) = (one for one in json.loads((place / "a.json").read_text())["recommendation"]["notes"] if "--pass" in one)
+    assert (code, err) == (0, f"epsworth: warning: {note}\n")
+    assert note.startswith("--pass leaves out zone, which the model reads, ")
+    assert note.endswith("; say --pass id,zone")
+    assert Policy.load(place / "policy.toml").passing == Pass(("id",), ("zone",))
     (place / "policy.toml").unlink()
     code, _, err = cli("recommend", *QUESTION, *words, "--pass", "id,age")
     assert code == 2

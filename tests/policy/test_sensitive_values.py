@@ -121,7 +121,7 @@ def test_one_column_of_csv_tells_nothing_more(tmp_path):
     found = released(tmp_path, "\n".join(["age", *FIELDS, "5", ""]).encode(), "csv", alone)
     assert found.decode().splitlines() == ["age", *[str(SENT["age"])] * (len(FIELDS) + 1)]
     strict = Policy((Rule(ew.Feature("age", 0, 100), "pm", Decimal(1), bits=4),))
-    with pytest.raises(ValueError, match="row 1, age: the value is missing"):
+    with pytest.raises(ValueError, match=r"row 1.*, age: the value is missing"):
         released(tmp_path, b"age\n5\n\n6\n", "csv", strict)
 
 

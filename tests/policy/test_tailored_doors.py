@@ -351,7 +351,7 @@ def test_public_columns_with_bad_values_are_sent_unchanged(tmp_path):
 
 
 def test_a_member_that_is_twice_there_is_refused_by_its_row_alone(tmp_path):
-    with pytest.raises(ValueError, match=r"^in.jsonl, data row 0 holds two members of one name; repair the row$"):
+    with pytest.raises(ValueError, match=r"^data row 0 of in.jsonl holds two members of one name; repair the row$"):
         released(tmp_path, b'{"age": 123456, "age": 2, "hours": 1}\n', "jsonl")
 
 

@@ -8,12 +8,12 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from made_documents import chances, document, learnt
+from made_documents import chances, document, learnt, learnt_table
 from made_pages import Read
 from test_noise_page import number, rows_of, said, walk
 
 from epsworth.learner import plan
-from epsworth.learner.figures import MOST_CELLS, told_of
+from epsworth.learner.figures import MOST_CELLS, fewer, told_of, told_of_table
 from epsworth.report import report
 from epsworth.report.charts import FILLED, OTHER, UNSURE, certificate_map
 
@@ -126,6 +126,25 @@ def test_many_cells_are_counted_and_few_are_listed():
     assert "The clearest cells" in page.html
     largest = told_of(learnt(d=2, m=64, users=400_000), fakes=0)
     assert len(report(json.loads(json.dumps(largest))).html.encode()) <= 250_000
+
+
+def test_a_table_tells_what_a_gap_says_and_how_few_reports_came():
+    from epsworth.learner import Category, TableConfig, TableLearner
+    from epsworth.learner.tables.learner import _learnt as learn
+
+    columns = [Category("job", ("none", "clerk"), missing=True), Category("sex", (0, 1))]
+    rng, y = np.random.default_rng(3), np.arange(3000) % 2
+    X = np.column_stack([np.where(y == 1, None, rng.choice(["none", "clerk"], 3000)), rng.integers(0, 2, 3000)])
+    learner = TableLearner(TableConfig(columns, (0, 1), epsilon=8, users=60_000, rounds="linear"))
+    learn(learner, learner.config.checked(X, y), rng, 3000)
+    told = told_of_table(learner)
+    job, sex = told["columns"]
+    assert (job["gap"][0] > 1, job["moves"] > job["gap"][0], sex["gap"]) == (True, True, None)
+    page = report(json.loads(json.dumps(told)))
+    assert [row[0] for row in rows_of(page, "Table of job")] == ["none", "clerk", "a gap"]
+    assert told["fewer"].startswith("3,000 of the 60,000 reports that the configuration expects for tables came: ")
+    assert told["fewer"] in Read(page.html).ids["sentence"]
+    assert fewer(learnt_table()) is None
 
 
 @pytest.mark.slow

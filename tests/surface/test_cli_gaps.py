@@ -65,9 +65,9 @@ def cli(cli, place, monkeypatch):
     ("table", "where"),
     [
         ("test.csv", "data row 18, line 20 of test.csv"),
-        ("test.jsonl", "data row 18 of test.jsonl"),
-        ("test.parquet", "data row 18 of test.parquet"),
-        ("nan.parquet", "data row 18 of nan.parquet"),
+        ("test.jsonl", "data row 18 (counted from 0) of test.jsonl"),
+        ("test.parquet", "data row 18 (counted from 0) of test.parquet"),
+        ("nan.parquet", "data row 18 (counted from 0) of nan.parquet"),
     ],
 )
 @pytest.mark.parametrize("command", ["utility", "recommend", "split"])

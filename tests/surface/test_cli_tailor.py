@@ -83,7 +83,7 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert whom.startswith("On 50 held-out records; people like them: ")
     assert len(told.out.splitlines()) <= 9
     assert [line for line in told.out.splitlines() if line.startswith("Next: ")] == [
-        "Next: epsworth perturb p.toml people.csv released.csv   (what every client runs; --dry-run looks first)"
+        "Next: epsworth policy pass p.toml --drop sick   (left out, or perturb refuses the table; without --drop: sent)"
     ]
     assert cli(*ASKED, "--public", "--quiet").out.splitlines() == [verdict, attacker, best, copy]
     assert "holds the classifier itself" in cli(*ASKED, "--public", "-v").text
@@ -92,7 +92,8 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert sum(shares) == 1
     assert max(shares) / min(shares) <= Fraction(np.exp(2))
 
-    cli("policy", "pass", "p.toml", "--drop", "sick")
+    told = cli("policy", "pass", "p.toml", "--drop", "sick")
+    assert "Next: epsworth perturb p.toml people.csv released.csv" in told.out
     cli("perturb", "p.toml", "table.csv", "released.csv")
     released = pl.read_csv("released.csv")
     assert released.columns == ["age", "bmi"]
@@ -271,7 +272,7 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
     assert told.text.startswith("Yes: tailored at epsilon 3 keeps the label of the worst record")
     assert "Policy for clients: p.toml; all other columns are refused. Tailored at epsilon 3" in told.text
     assert "What clients release under it: at least 0.95" in told.text
-    assert "Next: epsworth perturb p.toml" in told.out
+    assert "Next: epsworth policy pass p.toml --drop sick" in told.out
     assert told.err.count("public") >= 1
     policy = ew.Policy.load("p.toml")
     assert (policy.total, policy.tailoring.names) == (3, ("age", "bmi"))

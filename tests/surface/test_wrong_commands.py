@@ -172,7 +172,7 @@ TABLES = [
     ("test.csv", "", "is empty; give a header and at least one row"),
     ("test.csv", "age;bmi\n1;2\n", "are separated by semicolons; say so: --sep ';'"),
     ("test.csv", "age,age\n1,2\n", "the header names the column 'age' twice; rename one"),
-    ("test.csv", "age,bmi\n1\n", "line 2 of test.csv, data row 0 has 1 field, the header has 2; repair the row"),
+    ("test.csv", "age,bmi\n1\n", "data row 0, line 2 of test.csv has 1 field, the header has 2; repair the row"),
     ("test.csv", b"age,bmi\n1,\xff\n", "UTF-8"),
     ("test.jsonl", '{"age": 1}\n{bad\n', "line 2: it is not a JSON object; write one object per line"),
     ("test.parquet", "PAR1", "it is damaged, or of another format than its ending says"),

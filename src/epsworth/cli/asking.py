@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from epsworth.cli import services
-from epsworth.cli.options import DEADLINE, split_commas, workers
+from epsworth.cli.options import DEADLINE, fraction, split_commas, workers
 from epsworth.cli.substitutes import with_gaps
 from epsworth.inputs import (
     FileDigest,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import typer
 
     from epsworth.classifiers import Classifier
+    from epsworth.exposure import Encoded
     from epsworth.guarantees import Unit
     from epsworth.space import Domain
     from epsworth.study import Study
@@ -62,6 +63,8 @@ class Inputs:
         Where they come from, in words, where a page is to tell that.
     table : Path
         The file, or - for standard input.
+    columns : sequence of str
+        All of the table, that of true labels last.
     """
 
     model: Classifier
@@ -71,6 +74,7 @@ class Inputs:
     domain: Domain | None
     origins: Mapping[str, str]
     table: Path
+    columns: Sequence[str]
 
     @classmethod
     def of(cls, given: Mapping[str, Any], model: Path | str, table: Path, policy: Path | None = None) -> Self:
@@ -89,13 +93,14 @@ class Inputs:
         asked = as_classifier(classifier(model, given))
         frame, truth = read_records(table, asked, declared, given["target"], policy=clients, sep=given["sep"])
         names = [column_named(name, frame.columns) for name in split_commas(given["sensitive"] or [], frame.columns)]
+        columns = [*frame.columns, *([given["target"]] if given["target"] else [])]
         for name in split_commas(given.get("passing") or [], frame.columns):
-            check_column(name, [*frame.columns, *([given["target"]] if given["target"] else [])], "--pass")
+            check_column(name, columns, "--pass")
         if given["domain_from_data"]:
             declared = Domain.from_data({name: frame[name].to_numpy() for name in names})
         declared = with_gaps(declared, given.get("missing"), names, frame.columns, given["domain"])
         origins = {name.capitalize(): one.named(files[name]) for name, one in digests.items()}
-        return cls(asked, frame, truth, names, declared, origins, table)
+        return cls(asked, frame, truth, names, declared, origins, table, columns)
 
     def with_whole_numbers(self) -> Self:
         """Return the same, in which columns of whole numbers stay such when they are released."""
@@ -200,6 +205,46 @@ def compute(
                 problem = Problem.of(asked.model, asked.frame, y=asked.truth, **parameters)
             curves: Any = stability_in_parts(problem, str(folder), **options) if how is None else how.curves(problem)
     return Computed(curves, problem, curves.stopped and run.interrupted)
+
+
+def encoded(given: Mapping[str, Any], table: Path, **how: Any) -> tuple[Any, Encoded]:
+    """Return rows to train on, without what --drop names and with what --missing says of gaps, and these encoded."""
+    from epsworth.exposure import ExposureError, encode
+    from epsworth.tables import read_table, selected
+
+    rows: Any = table  # of Parquet one column at a time
+    if given["drop"] or given["missing"] or not str(table).lower().endswith(".parquet"):
+        rows = read_table(table, sep=given["sep"])
+        kept = chosen(rows.columns, given["target"], None, None, given["drop"])
+        rows = selected(rows, [name for name in rows.columns if name in kept or name == given["target"]])
+    for word in given["missing"] or ():
+        name, equals, text = word.rpartition("=")
+        if not equals:
+            raise ValueError(f"--missing {word}: write NAME=VALUE, such as {word}=0")
+        own = rows.get_column(column_named(name, rows.columns, "--missing"))
+        if not (own.dtype.is_numeric() or str(own.dtype) == "Boolean"):
+            raise ValueError(f"--missing {word}: {name} holds texts, and a gap is a text of its own; leave it out")
+        rows = rows.with_columns(own.cast(float).fill_nan(None).fill_null(fraction(f"--missing {name}", text)))
+    try:
+        return rows, encode(rows, given["target"], **how)
+    except ExposureError as error:
+        if "drop it" not in str(error) or str(error).startswith("target"):
+            raise
+        raise ValueError(f"{error}: --drop NAME leaves it out, --missing NAME=VALUE fills gaps of numbers") from None
+
+
+def chosen(
+    names: list[str], target: str | None, group: str | None, only: list[str] | None, drop: list[str] | None
+) -> list[str]:
+    """Return the columns to learn from, in the table's order."""
+    if only is not None and drop is not None:
+        raise ValueError("--columns says what to learn from, and --drop what to leave out; give one of them")
+    word, texts = ("--drop", drop) if only is None else ("--columns", only)
+    given = [column_named(text, names, word) for text in split_commas(texts or [], names)]
+    for name in given:
+        if name in (target, group):
+            raise ValueError(f"{word} names the column of --{'target' if name == target else 'group'}; drop it there")
+    return [name for name in names if name not in (target, group) and (name in given) == (only is not None)]
 
 
 def per_of(given: Mapping[str, Any]) -> Unit:

@@ -89,7 +89,7 @@ def close_round(
     """
     from epsworth.files import check_distinct, check_writable
     from epsworth.learner import Aggregator, TableLearner
-    from epsworth.learner.figures import plot_scores, told_of_table
+    from epsworth.learner.figures import fewer, plot_scores, told_of_table
 
     check_distinct(state=state, output=out)
     check_writable(out)
@@ -109,7 +109,10 @@ def close_round(
     write_document_page(report, document)
     if show.told(json, lambda: document):
         return
-    print(f"{counted(sums.users, 'report')}; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    came = f"{counted(sums.users, 'report')}, about {learner.rounds[-1][1].users:,} expected"
+    print(f"{came}; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    if (short := fewer(learner)) is not None:
+        print(short)
     if left is None:
         show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
     else:

@@ -13,9 +13,8 @@ from epsworth.numerals import counted
 from epsworth.rounding import show_up
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from epsworth.policy.ledger import Ledger
+    from epsworth.policy.ledger.costs import Lost
 
 app = parsing.Shell(
     help="Tell what left already, by person and by run.",
@@ -42,8 +41,8 @@ def spent(
     asked = list(ids or []) if file is None else _lines(file)
     if bool(ids) == (file is not None):
         raise ValueError("name people either as arguments or by --file, one way of both")
-    epsilons, deltas, named = _lost(asked, ledger, json)
-    rows = list(zip(asked, epsilons, deltas, strict=True))
+    lost = _lost(asked, ledger, json)
+    rows = [(person, epsilon, delta) for person, (epsilon, delta, _) in zip(asked, lost, strict=True)]
     if show.told(json, lambda: {"spent": [{"id": i, "epsilon": f"{e:f}", "delta": f"{d:f}"} for i, e, d in rows]}):
         return
     table = show.table("id", "epsilon", "delta", left=["id"])
@@ -51,25 +50,27 @@ def spent(
         table.add_row(_escaped(person), show_up(float(epsilon)), show_up(float(delta)))
     out = show.console()
     out.print(table)
-    if unknown := [person for person, known in zip(asked, named, strict=True) if not known]:
+    if unknown := [person for person, one in zip(asked, lost, strict=True) if not one.named]:
         out.print(
             f"No release names {', '.join(unknown)} here; check the spelling, or name another --ledger.",
             markup=False, soft_wrap=True,
         )  # fmt: skip
 
 
-def _lost(people: list[str], ledger: str | None, json: str | None) -> tuple[list[Decimal], list[Decimal], list[bool]]:
-    """Return the epsilon and delta that people lost, and which of them are named, by a ledger or a gateway's file."""
+def _lost(people: list[str], ledger: str | None, json: str | None) -> list[Lost]:
+    """Return what people lost, by a ledger or a gateway's file."""
     if ledger is None or not Path(ledger).is_file():
-        kept = _opened(ledger, json)
-        return kept.spent(people), kept.spent_delta(people), kept.names(people)
+        return _opened(ledger, json).lost(people)
     from epsworth.gateway.people import spent
-    from epsworth.policy.ledger.costs import amount_above, decimal_of
+    from epsworth.policy.ledger.costs import Lost, amount_above, decimal_of
 
-    lost = spent(Path(ledger), people)
-    epsilons = [decimal_of(amount_above("epsilon", epsilon)) for epsilon, _ in lost]
-    deltas = [decimal_of(amount_above("delta", min(delta, Fraction(1)))) for _, delta in lost]
-    return epsilons, deltas, [any(one) for one in lost]
+    return [
+        Lost(
+            decimal_of(amount_above("epsilon", epsilon)), decimal_of(amount_above("delta", min(delta, Fraction(1)))),
+            named=any((epsilon, delta)),
+        )
+        for epsilon, delta in spent(Path(ledger), people)
+    ]  # fmt: skip
 
 
 @app.command("runs")

@@ -9,7 +9,7 @@ from typing import Any
 
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
 VALUE = r"(?:True|'[^']*'|\d+(?:\.\d+)?|\.\.\.|)(?![\w./=(])"  # of an argument; what goes on is a file's name
-ROW = r"line \d+ of [^,]*, data row \d+|((?:\A|, data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
+ROW = r"data row \d+, line \d+|((?:\A|data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
 

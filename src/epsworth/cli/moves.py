@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
+from epsworth.cli.asking import encoded
 from epsworth.cli.profile import LISTED, print_groups
 from epsworth.rounding import show_down, show_up
 
@@ -30,6 +31,8 @@ def moves(
         str, typer.Option(help="What stays when a row leaves: mean: l1 and l2; sum: their product with the rows.")
     ] = "mean",
     top: Annotated[int, typer.Option(min=0, help="How many of the rows that move it furthest to list.")] = LISTED,
+    drop: options.Drop = None,
+    missing: options.Filled = None,
     sep: options.Sep = ",",
     quiet: options.Quiet = False,
     json: options.Json = None,
@@ -42,17 +45,16 @@ def moves(
 
     No noise and no advice: the distance between the model of all rows and the one without a row, its error included.
     """
-    from epsworth.tables import check_table, read_table, write_table
+    from epsworth.tables import check_table, write_table
 
     options.check_outputs(json, None)
     if output is not None:
         check_table(output)
 
-    from epsworth.exposure import encode, exposed_groups, fit_base
+    from epsworth.exposure import exposed_groups, fit_base
     from epsworth.exposure import moves as certified
 
-    rows = table if str(table).lower().endswith(".parquet") else read_table(table, sep=sep)
-    data = encode(rows, target, constant=not intercept, multiclass=True)
+    rows, data = encoded(context.params, table, constant=not intercept, multiclass=True)
     if l1 and len(data.labels) > 2:
         raise ValueError(f"--l1 needs a target of two labels, got {len(data.labels)}; leave it out, or group them")
     model: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -65,6 +66,15 @@ Missing = Annotated[
         metavar="NAME=VALUE",
         help="What a gap in a sensitive column is read as, before it is perturbed; repeat. Default: what --domain "
         "says; other gaps are refused (tailor: the usual value).",
+    ),
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out; repeat, or separate by commas.")]
+Filled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="NAME=VALUE",
+        help="What a gap in a column of numbers is read as; repeat.",
     ),
 ]
 DomainFromData = Annotated[
@@ -274,7 +284,12 @@ def _tell_page(given: Mapping[str, Any]) -> None:
     """Say which page --report wrote, unless standard output is one of JSON, or is to hold the verdict alone."""
     page = given.get("report")
     if page is not None and "-" not in (given.get("json"), given.get("output")) and not given.get("quiet"):
-        typer.echo(f"Page: {page}")
+        tell_page(page)
+
+
+def tell_page(page: Path) -> None:
+    """Say where a page is."""
+    typer.echo(f"Page: {page}")
 
 
 def _tell_what_is_inferred() -> None:
@@ -390,7 +405,7 @@ def passing_columns(words: list[str] | None, policy: Path | None) -> list[str] |
 
 
 def passing_only(policy: Policy, columns: list[str] | None) -> Policy:
-    """Return a policy that lets these columns pass; others at which it looks are left out."""
+    """Return a policy that lets these columns pass; others at which it looks are left out, with a warning."""
     from dataclasses import replace
 
     from epsworth.policy import Pass
@@ -398,7 +413,21 @@ def passing_only(policy: Policy, columns: list[str] | None) -> Policy:
     if columns is None:
         return policy
     rest = tuple(name for name in (*policy.passing.columns, *policy.passing.drop) if name not in columns)
-    return replace(policy, passing=Pass(tuple(columns), rest))
+    made = replace(policy, passing=Pass(tuple(columns), rest))
+    if told := unread(policy.passing.columns, columns):
+        warnings.warn(told, UserWarning, stacklevel=1)
+    return made
+
+
+def unread(read: Sequence[str], columns: list[str] | None) -> str | None:
+    """Say which columns that the model reads --pass leaves out; None where it leaves out none."""
+    lost = [] if columns is None else [name for name in read if name not in columns]
+    if columns is None or not lost:
+        return None
+    return (
+        f"--pass leaves out {', '.join(lost)}, which the model reads, so that it cannot take what clients release; "
+        f"say --pass {','.join([*columns, *lost])}"
+    )
 
 
 @contextmanager

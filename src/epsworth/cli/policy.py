@@ -23,9 +23,7 @@ def show_policy(policy: options.PolicyFile) -> None:
 def pass_columns(
     policy: options.PolicyFile,
     columns: Annotated[list[str] | None, typer.Argument(help="Columns to send as they are: a,b or a b.")] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="Columns to leave out; repeat, or separate by commas.")
-    ] = None,
+    drop: options.Drop = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,6 +48,7 @@ def pass_columns(
     out = show.console()
     out.print(str(after), markup=False, soft_wrap=True)
     out.print(f"{policy} is written anew, under the fingerprint {after.fingerprint[:12]}: hand it out again.")
+    show.suggest_perturb(policy)
 
 
 app.command("show")(options.apart(show_policy))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth import inputs
-from epsworth.cli import options, show
+from epsworth.cli import asking, options, show
 from epsworth.cli.report import write_document_page
 from epsworth.rounding import round_up, show_up
 
@@ -35,7 +35,7 @@ def privatize(
             "--columns", help="Columns of numbers to learn from; repeat, or separate by commas. Default: all."
         ),
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out, likewise.")] = None,
+    drop: options.Drop = None,
     domain: Annotated[
         Path | None, typer.Option("--domain", help="Public ranges: columns are scaled to [0, 1] by them.")
     ] = None,
@@ -222,7 +222,7 @@ def _pool(
     def asked(names: list[str]) -> Declared:
         inputs.check_column(target, names, "--target")
         inputs.check_column(group, names, "--group")
-        own = _chosen(names, target, group, only, drop)
+        own = asking.chosen(names, target, group, only, drop)
         return dict.fromkeys(own, "number") if kinds is None else {n: k for n, k in kinds.items() if n in own}
 
     try:
@@ -232,7 +232,7 @@ def _pool(
             raise ValueError(f"{error}, or leave the column out with --drop") from None
         raise
     labels, groups = inputs.column_of(frame, target), inputs.column_of(frame, group)
-    features = selected(frame, _chosen(frame.columns, target, group, only, drop))
+    features = selected(frame, asking.chosen(frame.columns, target, group, only, drop))
     columns, header = [], looks_like_header(frame.columns)
     for name in features.columns:
         shown = repr(name) if header else shown_name(name, frame.columns)
@@ -253,20 +253,6 @@ def _pool(
     if not columns:
         raise ValueError("the table has no columns besides --target, --group and --drop; leave at least one")
     return list(features.columns), np.column_stack(columns), labels, groups
-
-
-def _chosen(
-    names: list[str], target: str | None, group: str | None, only: list[str] | None, drop: list[str] | None
-) -> list[str]:
-    """Return the columns to learn from, in the table's order."""
-    if only is not None and drop is not None:
-        raise ValueError("--columns says what to learn from, and --drop what to leave out; give one of them")
-    word, texts = ("--drop", drop) if only is None else ("--columns", only)
-    given = [inputs.column_named(text, names, word) for text in options.split_commas(texts or [], names)]
-    for name in given:
-        if name in (target, group):
-            raise ValueError(f"{word} names the column of --{'target' if name == target else 'group'}; drop it there")
-    return [name for name in names if name not in (target, group) and (name in given) == (only is not None)]
 
 
 def _print(values: dict[str, float], report: dict[str, Any], exposure: Exposure | None, verbose: bool) -> None:

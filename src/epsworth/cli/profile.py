@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import options, show
-from epsworth.cli.asking import refuse_given
+from epsworth.cli.asking import encoded, refuse_given
 from epsworth.cli.report import write_document_page
 from epsworth.numerals import counted
 from epsworth.rounding import show_down, show_up
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OF_LINEAR_MODELS = (
     "l2", "epsilon", "calibration", "rule", "adv_safe", "utility_tol", "coefficients", "resume", "plot", "report",
+    "drop", "missing",
 )  # fmt: skip
 LISTED = 5  # of the most exposed rows, unless --top says more
 UTILITY_ROWS = 20_000  # rows on which accuracy is simulated
@@ -66,6 +67,8 @@ def profile(
     jobs: options.Jobs = None,
     cluster: options.Cluster = None,
     resume: options.ResumeFolder = None,
+    drop: options.Drop = None,
+    missing: options.Filled = None,
     sep: options.Sep = ",",
     quiet: options.Quiet = False,
     json: options.Json = None,
@@ -95,13 +98,10 @@ def profile(
 
     import numpy as np
 
-    from epsworth.exposure import encode, exposed_groups, window, worst_case
-    from epsworth.tables import read_table
+    from epsworth.exposure import exposed_groups, window, worst_case
 
     meaning = worst_case(epsilon, 1)  # refuses a bad epsilon before any work
-    parquet = str(table).lower().endswith(".parquet")
-    rows = table if parquet else read_table(table, sep=sep)  # of Parquet one column at a time
-    data = encode(rows, target)
+    rows, data = encoded(context.params, table)
     rng = np.random.default_rng(seed)
     choosing = rng if seed is not None or resume is None else np.random.default_rng(0)  # the same when it goes on
     chosen = choosing.permutation(len(data.y))[:UTILITY_ROWS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,9 +186,10 @@ def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
     loaded, choice = answer.loaded, answer.found.choice
     if loaded is not None and choice.tailored:
         answer.made = _tailored(choice, loaded, given["seed"])
-        answer.policy = options.passing_only(answer.made.policy, columns)
-    else:
-        answer.policy = answer.found.policy(answer.ranges, passing=columns)
+    policy = answer.found.policy(answer.ranges) if answer.made is None else answer.made.policy
+    if told := options.unread(policy.passing.columns, columns):
+        answer.found = replace(answer.found, notes=(*answer.found.notes, told))
+    answer.policy = options.passing_only(policy, columns)
     answer.policy.save(given["policy"])
     if given["recheck"]:
         asked = dict(given) | {"resume": None}
@@ -245,7 +246,7 @@ def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
 
     found, why = answer.found, "write what clients must run"
     if answer.policy is not None:
-        show.suggest_perturb(given["policy"])
+        show.suggest_perturb(given["policy"], () if answer.loaded is None else answer.loaded.columns)
     elif found.feasible and found.choice.mechanism == LABEL_RESPONSE:
         pass  # no policy for clients without the model
     elif found.feasible and given["json"] is not None:

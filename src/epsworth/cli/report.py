@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from epsworth.cli import asking, options, show
+from epsworth.cli import asking, options
 from epsworth.cli.recommend import check_choice, view_asked
 from epsworth.inputs import in_a_line, is_address, versions
 
@@ -54,7 +54,7 @@ def report(
         result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,
         heading=Heading(title, purpose, author),
     ).save(output)  # fmt: skip
-    show.console().print(f"Page: {output}", markup=False, soft_wrap=True)
+    options.tell_page(output)
 
 
 def command_line() -> str:

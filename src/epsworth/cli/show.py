@@ -193,9 +193,17 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
-def suggest_perturb(policy: object) -> None:
-    """Print how a policy is run."""
-    suggest("perturb", policy, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
+def suggest_perturb(path: Path, columns: Sequence[str] = ()) -> None:
+    """Print how a policy is run, or first what becomes of columns at hand that it does not name."""
+    from epsworth.headers import looks_like_header
+    from epsworth.policy import Policy
+
+    policy = Policy.load(path)
+    if (left := policy.passing.unknown(columns, policy.names)) and looks_like_header(columns):
+        why = "left out, or perturb refuses the table; without --drop: sent"
+        suggest("policy", "pass", path, "--drop", ",".join(left), why=why)
+        return
+    suggest("perturb", path, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
 
 
 def suggest_page(json: str | None, report: Path | None) -> None:

@@ -64,7 +64,7 @@ def split(
         declared = asked.domain or unit_domain(found.features)
         features = Domain(tuple(declared[name] for name in found.features))
         epsilons = dict(zip(found.features, found.epsilons, strict=True))
-        handed = Policy.of(mechanism, epsilons, features, passing=found.passing if columns is None else columns)
+        handed = options.passing_only(Policy.of(mechanism, epsilons, features, passing=found.passing), columns)
         handed.save(policy)
     if show.told(json, found.to_dict):
         return
@@ -74,7 +74,7 @@ def split(
     out.print("The split was chosen on these rows: they must be public, or stand for others.")
     if policy is not None:
         show.print_policy(policy, handed)
-        show.suggest_perturb(policy)
+        show.suggest_perturb(policy, asked.columns)
     else:
         show.suggest(
             "split", model, table, "-s", ",".join(found.features),

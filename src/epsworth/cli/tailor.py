@@ -160,7 +160,7 @@ def tailor(
         )  # fmt: skip
         return
     show.print_policy(policy, handed)
-    show.suggest_perturb(policy)
+    show.suggest_perturb(policy, asked.columns)
 
 
 def _print(made: Tailored, curves: Curves | None, *, declared: bool, verbose: bool, quiet: bool) -> None:

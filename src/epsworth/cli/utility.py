@@ -86,7 +86,7 @@ def utility(
         leave_if(interrupted)
         return
     if policy is not None:
-        show.suggest_perturb(policy)
+        show.suggest_perturb(policy, loaded.columns)
     else:
         saved = json if parts is None else parts
         ranges = show.domain_words(domain, context.params["missing"])

@@ -5,6 +5,7 @@ All of it is computed from private reports and public settings, so that it is as
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,24 +73,44 @@ def told_of_table(learner: TableLearner) -> dict[str, Any]:
     model, config = learner.classifier(), learner.config
     columns = []
     for j, (column, table) in enumerate(zip(config.columns, model.scoring.tables, strict=True)):
-        scores = (table - table[:, :1])[:, 1:]
-        found: dict[str, Any] = {"name": column.name, "moves": float(np.ptp(scores, axis=0).max()), "values": None}
+        lost = model.scoring.missing[j : j + 1] if column.missing else table[:0]
+        gap, scores = ((one - one[:, :1])[:, 1:] for one in (lost, table))
+        moves = float(np.ptp(np.vstack([scores, gap]), axis=0).max())
+        found: dict[str, Any] = {
+            "name": column.name,
+            "moves": moves,
+            "values": None,
+            "gap": gap.ravel().tolist() or None,
+        }
         if isinstance(column, Category):
             found |= {"values": [str(value) for value in column.values], "edges": None}
             scores = scores[: len(column.values)]
         else:
             found["edges"] = _edges(column, None if model.knots is None else model.knots[j]).tolist()
-        columns.append(found | {"scores": scores.tolist()})
+        columns.append(found | {"scores": scores.tolist(), "gap": gap.ravel().tolist() or None})
     rounds: list[dict[str, Any]] = [
-        {"purpose": str(vars(sums.config)["purpose"]), "users": sums.users} for sums in learner.closed
+        {"purpose": asked.purpose, "users": sums.users, "expected": asked.users} for sums, asked in learner.rounds
     ]
     told = {
         "format": TABLE_FORMAT, "epsilon": float_above(config.budget), "rounds": rounds, "regime": config.rounds,
-        "users": sum(one["users"] for one in rounds), "classes": [str(label) for label in config.classes],
-        "prior": config.prior, "assigned": config.rows, "columns": columns,
+        "users": sum(one["users"] for one in rounds), "fewer": fewer(learner),
+        "classes": [str(label) for label in config.classes], "prior": config.prior, "assigned": config.rows,
+        "columns": columns,
         "honest": "All reports are taken to be honest: a share of 1 % fakes can turn labels.",
     }  # fmt: skip
     return {name: json_form(value) for name, value in told.items()}
+
+
+def fewer(learner: TableLearner) -> str | None:
+    """Say what it means that less than half of a closed round's expected reports came; None where more did."""
+    rounds = [(sums.users, max(1, asked.users), asked.purpose) for sums, asked in learner.rounds]
+    came, expected, purpose = min(rounds, key=lambda one: one[0] / one[1])
+    if 2 * came >= expected:
+        return None
+    return (
+        f"{came:,} of the {expected:,} reports that the configuration expects for {purpose} came: what they say is "
+        f"about {math.sqrt(expected / came):.2g} times as uncertain as planned, and labels may be wrong more often."
+    )
 
 
 def _centres(model: Classifier, side: int) -> Floats:

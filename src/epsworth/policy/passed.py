@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from epsworth.headers import NO_COLUMN, looks_like_header, shown_name
@@ -68,6 +68,10 @@ class Pass:
             if name in perturbed:
                 raise ValueError(f"pass: {name!r} is perturbed by the policy; take it out of one of the two")
 
+    def unknown(self, names: Iterable[str], perturbed: Collection[str]) -> list[str]:
+        """Return the columns that nobody declared, in their order."""
+        return [name for name in names if name not in {*perturbed, *self.columns, *self.drop}]
+
     def kept(self, names: Sequence[str], perturbed: Collection[str]) -> list[str]:
         """Return the columns that stay, in their order; those that nobody declared are refused.
 
@@ -77,8 +81,7 @@ class Pass:
             A table's columns; what is named here need not be among them.
         perturbed : collection of str
         """
-        known = {*perturbed, *self.columns, *self.drop}
-        unknown = [name for name in names if name not in known]
+        unknown = self.unknown(names, perturbed)
         if unknown and len(unknown) == len(names):  # for want of a header they may be a record
             raise ValueError(f"the policy does not name any of the table's columns; {NO_COLUMN}")
         if unknown and not looks_like_header(names):

@@ -36,6 +36,7 @@ ROUNDS = {  # purposes
     "quantiles": "how the values of number columns are spread", "tables": "which values go with which labels",
     "weights": "how much each column counts beside the others", "validation": "whether these weights do better",
 }  # fmt: skip
+ROUND = ("for", "users", "expected")
 SETTINGS = {  # in other words than a configuration
     "estimated": "as common as in the reports", "balanced": "as if all were equally common",
     "drawn": "drawn by users", "hash": "set by registered ids",
@@ -287,11 +288,15 @@ def table_page(result: Document, source: Source) -> Page:
     columns = sorted(result["columns"], key=lambda column: -column["moves"])
     users, number = count(result["users"]), count(len(columns))
     most = f"; {printable(columns[0]['name'], 50)} says most" if len(columns) > 1 else ""
-    sentence = f"Labels were learnt from {users} private reports of {number} columns{most}."
+    learnt = f"Labels were learnt from {users} private reports of {number} columns{most}."
+    sentence = " ".join(filter(None, (learnt, result["fewer"])))
     facts = [*_facts(result), (number, "columns", "columns")]
     bars = [(printable(one["name"], 50), one["moves"], approx(one["moves"]), True) for one in columns[:MOST_BARS]]
     rows = [[name(column["name"]), approx(column["moves"])] for column in columns]
-    rounds = [[ROUNDS.get(one["purpose"], one["purpose"]), count(one["users"])] for one in result["rounds"]]
+    rounds = [
+        [ROUNDS.get(one["purpose"], one["purpose"]), count(one["users"]), count(one["expected"])]
+        for one in result["rounds"]
+    ]
     sections = [
         blocks.decision(sentence, facts, False, AUDIT, epsilon=result["epsilon"]),
         blocks.section(
@@ -300,7 +305,7 @@ def table_page(result: Document, source: Source) -> Page:
             "A score is a logarithm of odds: 0.7 doubles them.",
         ),
         _values(columns[:MOST_BARS], result["classes"]),
-        blocks.section("rounds", "What users were asked", blocks.table("Rounds", ("for", "users"), rounds, "list")),
+        blocks.section("rounds", "What users were asked", blocks.table("Rounds", ROUND, rounds, "list")),
         blocks.meaning_of_epsilon(result["epsilon"], 0.0, text.REPORT),
         blocks.limits(RAW, [result["honest"], text.SERVER]),
     ]  # fmt: skip
@@ -324,6 +329,7 @@ def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
         description = f"What values of {title} say, compared with the label {first}."
         parts = column["values"] or [f"{approx(a)} to {approx(b)}" for a, b in pairwise(edges)]
         rows = [[name(word, 40), *map(approx, row)] for word, row in zip(parts, column["scores"], strict=True)]
+        rows += [["a gap", *map(approx, column["gap"])]] if column["gap"] is not None else []
         if edges is None and len(rows) <= MOST_BARS:
             figures.append(blocks.table(f"Table of {title}", heads, rows, caption=description))
             continue

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import looks_like_header, shown_name
+from epsworth.lines import place
 from epsworth.space import Feature
 from epsworth.values import spelling, written
 
@@ -52,7 +53,9 @@ def check_gaps(
             result, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
             shown = feature.name if looks_like_header(names) else shown_name(feature.name, names)
             remedy = _remedy(feature, shown, table) if declared else _ranges_first(table)
-            raise ValueError(f"{result} lack {shown} (first: {_place(row, table)}). {remedy}")
+            first = 2 if str(table).lower().endswith(CSV) else None  # after the header
+            where = f"row {row}" if table is None else place(row, table, first)
+            raise ValueError(f"{result} lack {shown} (first: {where}). {remedy}")
 
 
 def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) -> None:
@@ -72,16 +75,6 @@ def note_of_gaps(features: Sequence[Feature]) -> tuple[str, ...]:
     if not told:
         return ()
     return (f"gaps are read as {', '.join(told)} and perturbed; the label to keep is that of the record with its gap",)
-
-
-def _place(row: int, table: str | Path | None) -> str:
-    if table is None:
-        return f"row {row}"
-    if str(table) == "-":
-        return f"data row {row} of the table on standard input"
-    name = Path(table).name
-    line = f", line {row + 2}" if name.lower().endswith(CSV) else ""  # after the header, counted from 1
-    return f"data row {row}{line} of {name}"
 
 
 def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:

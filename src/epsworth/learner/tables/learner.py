@@ -79,6 +79,11 @@ class TableLearner:
             tuple(map(Binary.of, self._candidates)) if purpose == "validation" else (),
         )  # fmt: skip
 
+    @property
+    def rounds(self) -> list[tuple[Aggregator, Round]]:
+        """The sums of the closed rounds, and what these asked."""
+        return [(sums, sums.config) for sums in self.closed if isinstance(sums.config, Round)]
+
     def _needless(self, purpose: str) -> bool:
         """Tell whether a round has nothing to ask about: fewer than two columns say anything."""
         if purpose == "weights":

@@ -40,6 +40,14 @@ class Amounts(NamedTuple):
         return Amounts(self.epsilon * rows, self.delta * rows)
 
 
+class Lost(NamedTuple):
+    """What a person lost in all runs, and whether some run named it: all others lost what everybody did."""
+
+    epsilon: Decimal
+    delta: Decimal
+    named: bool
+
+
 @dataclass(frozen=True)
 class RunTerms:
     """What whoever starts a run states for it, checked before a ledger is opened.

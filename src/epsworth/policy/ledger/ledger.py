@@ -29,6 +29,7 @@ from epsworth.policy.ledger.costs import (
     ChargeRequest,
     Identity,
     LedgerConfig,
+    Lost,
     Record,
     Run,
     RunCost,
@@ -226,25 +227,24 @@ class Ledger:
 
     def spent(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the epsilon that each of these people lost in all runs; never less than it did."""
-        everybody, own = self._spent(people)
-        return [decimal_of(everybody.plus(lost).epsilon) for lost in own]
+        return [one.epsilon for one in self.lost(people)]
 
     def spent_delta(self, people: Sequence[int | str]) -> list[Decimal]:
         """Return the delta that each of these people lost in all runs, at most one."""
-        everybody, own = self._spent(people)
-        return [decimal_of(min(everybody.plus(lost).delta, ONE)) for lost in own]
+        return [one.delta for one in self.lost(people)]
 
-    def names(self, people: Sequence[int | str]) -> list[bool]:
-        """Tell which of these people some run named; all others lost what everybody did."""
-        return [any(lost) for lost in self._spent(people)[1]]
-
-    def _spent(self, ids: Sequence[int | str]) -> tuple[Amounts, list[Amounts]]:
-        """Return what everybody lost, and each of these people besides."""
+    def lost(self, ids: Sequence[int | str]) -> list[Lost]:
+        """Return what each of these people lost in all runs, by one reading of the ledger."""
         asked, places = np.unique(self.hashes(ids), return_inverse=True)
         with self._store.reading() as tables:
             _, everybody = tables.meta()
-            lost = [row for found in people.slices(tables.database, asked) for row in found.lost.tolist()]
-        return everybody, [Amounts(*lost[place]) for place in places.tolist()]
+            own = [Amounts(*row) for found in people.slices(tables.database, asked) for row in found.lost.tolist()]
+        sums = [everybody.plus(one) for one in own]
+        lost = [
+            Lost(decimal_of(both.epsilon), decimal_of(min(both.delta, ONE)), any(one))
+            for both, one in zip(sums, own, strict=True)
+        ]
+        return [lost[place] for place in places.tolist()]
 
     def runs(self) -> list[Record]:
         """Return all runs, in the order in which they were charged."""
