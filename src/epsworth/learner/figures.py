@@ -76,12 +76,7 @@ def told_of_table(learner: TableLearner) -> dict[str, Any]:
         lost = model.scoring.missing[j : j + 1] if column.missing else table[:0]
         gap, scores = ((one - one[:, :1])[:, 1:] for one in (lost, table))
         moves = float(np.ptp(np.vstack([scores, gap]), axis=0).max())
-        found: dict[str, Any] = {
-            "name": column.name,
-            "moves": moves,
-            "values": None,
-            "gap": gap.ravel().tolist() or None,
-        }
+        found: dict[str, Any] = {"name": column.name, "moves": moves, "values": None}
         if isinstance(column, Category):
             found |= {"values": [str(value) for value in column.values], "edges": None}
             scores = scores[: len(column.values)]
@@ -107,9 +102,10 @@ def fewer(learner: TableLearner) -> str | None:
     came, expected, purpose = min(rounds, key=lambda one: one[0] / one[1])
     if 2 * came >= expected:
         return None
+    wider = math.sqrt(expected / max(1, came))
     return (
         f"{came:,} of the {expected:,} reports that the configuration expects for {purpose} came: what they say is "
-        f"about {math.sqrt(expected / came):.2g} times as uncertain as planned, and labels may be wrong more often."
+        f"about {wider:.2g} times as uncertain as planned, and labels may be wrong more often."
     )
 
 
