@@ -321,6 +321,33 @@ def confidence_of(confidence: float | None) -> float | None:
     return confidence
 
 
+def view_asked(on: str) -> str | int:
+    """Read what --on names."""
+    if on.isdecimal():
+        return int(on)
+    if on not in ("average", "worst"):
+        raise ValueError(f"--on must be average, worst or a record number from 0, got {on!r}")
+    return on
+
+
+def check_choice(
+    at_least: float, of: str, delta: float | None, max_epsilon: float | None, at_most_sure: float | None
+) -> None:
+    """Refuse a choice that nothing can answer."""
+    if not 0 < at_least <= 1:
+        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
+    if of not in ("stability", "accuracy"):
+        raise ValueError(f"--of must be stability or accuracy, got {of!r}")
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(f"--delta must lie in [0, 1), got {delta:g}; without it any is accepted")
+    if max_epsilon is not None and at_most_sure is not None:
+        raise ValueError("--max-epsilon and --at-most-sure are two ways to say one thing; keep one")
+    if max_epsilon is not None and not 0 < max_epsilon < math.inf:
+        raise ValueError(f"--max-epsilon must be positive and finite, got {max_epsilon:g}")
+    if at_most_sure is not None and not 0.5 < at_most_sure < 1:
+        raise ValueError(f"--at-most-sure must lie strictly between 0.5 and 1, got {at_most_sure:g}")
+
+
 def fraction(option: str, text: str) -> float:
     """Read a number, also as a fraction.
 

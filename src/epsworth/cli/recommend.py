@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import asking, options, services, show
+from epsworth.cli.report import panels_for, write_page
 from epsworth.cli.running import leave_if
 from epsworth.cli.substitutes import with_gaps
 from epsworth.inputs import is_address, tailored_of
@@ -72,7 +72,7 @@ def recommend(
 
     given = context.params
     _check(given)
-    view = view_asked(on)
+    view = options.view_asked(on)
     answer = _saved(context) if table is None else _computed(given, view)
     answer.found = choose(
         answer.curves, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon,  # type: ignore[arg-type]  # checked there
@@ -138,8 +138,8 @@ def _check(given: Mapping[str, Any]) -> None:
     if given["recheck"] and (given["policy"] is None or given["table"] is None):
         raise ValueError("--recheck analyses what is written to --policy, for a model and a table; give all three")
     _check_policy_of_labels(given)
-    view_asked(given["on"])
-    check_choice(given["at_least"], given["of"], given["delta"], given["max_epsilon"], given["at_most_sure"])
+    options.view_asked(given["on"])
+    options.check_choice(given["at_least"], given["of"], given["delta"], given["max_epsilon"], given["at_most_sure"])
 
 
 def _saved(context: typer.Context) -> Answer:
@@ -208,7 +208,6 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
         plot_curves(answer.curves, given["plot"], on=[found.on], of=found.of, recommended=found)
     if given["report"] is None:
         return {}
-    from epsworth.cli.report import panels_for, write_page
     from epsworth.report.result import panels_document
 
     around = None
@@ -271,33 +270,6 @@ def _tailored(choice: Choice, asked: asking.Inputs, seed: int | None) -> Tailore
             choice, asked.model, asked.frame, sensitive=asked.names, domain=asked.domain, y=asked.truth, rng=seed,
             progress=progress,
         )  # fmt: skip
-
-
-def view_asked(on: str) -> str | int:
-    """Read what --on names."""
-    if on.isdecimal():
-        return int(on)
-    if on not in ("average", "worst"):
-        raise ValueError(f"--on must be average, worst or a record number from 0, got {on!r}")
-    return on
-
-
-def check_choice(
-    at_least: float, of: str, delta: float | None, max_epsilon: float | None, at_most_sure: float | None
-) -> None:
-    """Refuse a choice that nothing can answer."""
-    if not 0 < at_least <= 1:
-        raise ValueError(f"--at-least must lie in (0, 1], got {at_least:g}")
-    if of not in ("stability", "accuracy"):
-        raise ValueError(f"--of must be stability or accuracy, got {of!r}")
-    if delta is not None and not 0 <= delta < 1:
-        raise ValueError(f"--delta must lie in [0, 1), got {delta:g}; without it any is accepted")
-    if max_epsilon is not None and at_most_sure is not None:
-        raise ValueError("--max-epsilon and --at-most-sure are two ways to say one thing; keep one")
-    if max_epsilon is not None and not 0 < max_epsilon < math.inf:
-        raise ValueError(f"--max-epsilon must be positive and finite, got {max_epsilon:g}")
-    if at_most_sure is not None and not 0.5 < at_most_sure < 1:
-        raise ValueError(f"--at-most-sure must lie strictly between 0.5 and 1, got {at_most_sure:g}")
 
 
 CHOICES = {

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epsworth.cli import asking, options
-from epsworth.cli.recommend import check_choice, view_asked
 from epsworth.inputs import in_a_line, is_address, versions
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def report(
     from epsworth.report import report as page_of
 
     options.check_page(output)
-    check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
-    view = None if on is None else view_asked(on)
+    options.check_choice(0.9 if at_least is None else at_least, of or "stability", delta, max_epsilon, at_most_sure)
+    view = None if on is None else options.view_asked(on)
     page_of(
         result, at_least=at_least, on=view, of=of, delta=delta, max_epsilon=max_epsilon, at_most_sure=at_most_sure,
         heading=Heading(title, purpose, author),
