@@ -14,7 +14,7 @@ from reproduction.pages import SHOWN, _data
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reproduction.md").read_text()
-ROW = re.compile(r"- \*\*(\S+)\*\* (.+?)(?: \*Ours:\* (.+?))?(?: \*Because:\* (.+))?")
+ROW = re.compile(r"- \*\*(\S+)\*\* (.+?)(?: \*Ours:\* (.+?))?(?: \*(?!Ours:)(.+)\*)?")
 ROWS, VERDICTS = {}, {}
 for section in re.split(r"^#{2,3} ", PAGE, flags=re.M)[1:]:
     verdict = section.partition("\n")[0].rpartition(": ")[2].lower()
