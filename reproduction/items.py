@@ -28,8 +28,8 @@ PAPERS = {
 NOTES = {  # what all items of a paper rest on
     "ldp-utility": (
         "PM is the piecewise mechanism, k-RR k-ary response, LR logistic regression, RF a random forest. Figures 6 to "
-        "16 use our own fits, with clipped Laplace and Gaussian noise, and our own convolutional network; their numbers "
-        "are at epsilon 4, in the order in which the mechanisms are named."
+        "16 use our own fits, with clipped Laplace and Gaussian noise, and our own convolutional network; their "
+        "numbers are at epsilon 4, in the order in which the mechanisms are named."
     ),
     "pac": (
         "Utilities stand at MI 1/64, 1/4 and 4 under anisotropic noise, in brackets at 1/64 under isotropic, then "

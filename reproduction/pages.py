@@ -69,8 +69,9 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         "# The five papers, reproduced", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
         "Each figure, table, theorem and numbered statement, in our words, beside what we compute and, in italics,",
-        f"why it differs, by `python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
-        "`--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to say.", "",
+        f"why it differs. `python -m reproduction all -o FOLDER` computes and draws all in {minutes:.0f} minutes on",
+        "two cores; `--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to",
+        "say.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
@@ -117,5 +118,5 @@ def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
         if outcome.panels and name in SHOWN:
-            lines += [f"![{name}: our numbers]({picture(name)})", ""]
+            lines += [f"![{name}]({picture(name)})", ""]
     return lines

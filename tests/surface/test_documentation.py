@@ -18,9 +18,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 WITH_PYTHON = [path for path, text in TEXTS.items() if re.search(r"^```python(?! title)", text, re.M)]
-COSTLY = {
-    ROOT / "docs" / name for name in ("noise.md", "pac.md", "audit.md", "theory/noise.md")
-}  # to run; their examples stand in docstrings, too
+# to run; their examples stand in docstrings, too
+COSTLY = {ROOT / "docs" / name for name in ("noise.md", "pac.md", "audit.md")}
 COMMANDS = typer.main.get_command(app)
 
 
