@@ -28,7 +28,8 @@ PAPERS = {
 NOTES = {  # what all items of a paper rest on
     "ldp-utility": (
         "PM is the piecewise mechanism, k-RR k-ary response, LR logistic regression, RF a random forest. Figures 6 to "
-        "16 use our own fits, with clipped Laplace and Gaussian noise, and our own convolutional network."
+        "16 use our own fits, with clipped Laplace and Gaussian noise, and our own convolutional network; their "
+        "numbers are at epsilon 4, in the order in which the mechanisms are named."
     ),
     "pac": (
         "Utilities stand at MI 1/64, 1/4 and 4 under anisotropic noise, in brackets at 1/64 under isotropic, then "
@@ -146,7 +147,7 @@ def claims(
     Parameters
     ----------
     said : sequence of (statement, whether it is so)
-        Each as the paper makes it.
+        Each as the paper makes it, perhaps after what it is about and a colon; what is said of several is told once.
     ours : str
     main : bool
         What the item is shown for is so, whatever becomes of the rest.
@@ -154,8 +155,13 @@ def claims(
         What all of it rests on, where that is not in `NOTES`.
     panels : sequence of Panel
     """
-    wrong = [what for what, true in said if not true]
-    why = f"not so: {'; '.join(wrong)}" if wrong else ""
+    wrong: dict[str, list[str]] = {}
+    for what, true in said:
+        if not true:
+            about, _, words = what.rpartition(": ")
+            wrong.setdefault(words, []).append(about)
+    told = [f"{', '.join(about)}: {words}" if any(about) else words for words, about in wrong.items()]
+    why = f"not so: {'; '.join(told)}" if told else ""
     why = f"{why} ({note})" if why and note else why or note
     return Outcome(judged(not wrong, corrected=main), ours, why, panels=tuple(panels))
 

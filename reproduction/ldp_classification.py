@@ -28,7 +28,7 @@ def theorem_1(setting: Setting) -> Outcome:
         most[d] = max(len(one ^ other) for one in points for other in points)
     return Outcome(
         judged(all(count <= 2 ** (d + 1) for d, count in most.items())),
-        f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3: 2^(d + 1), as in the scale",
+        f"messages differ by at most {most[1]}, {most[2]}, {most[3]} for d = 1, 2, 3",
     )
 
 
@@ -262,7 +262,7 @@ ITEMS = (
     Item(
         "ldp-classification/theorem-3",
         "Theorem 3, slide 25",
-        "The minimax excess risk is of the order (n alpha^2)^(-beta (1 + gamma) / (2 beta + 2d)).",
+        "The minimax excess risk is of the order n alpha^2 to minus the private exponent of Table 1.",
         theorem_3,
         quick=True,
     ),

@@ -101,7 +101,7 @@ def combined_gaussian(setting: Setting) -> Outcome:
     return Outcome(
         judged(total <= 0.1, corrected=compose([Probabilistic(1.0, needed)] * 2).delta <= 0.1 + 1e-9),
         f"delta {total:.2f}; for .1 each feature needs {needed:.4f}",
-        "by Theorem 2 two features of .1 make .19",
+        "deltas add up (Theorem 2)",
     )
 
 

@@ -116,7 +116,7 @@ def example_5(setting: Setting) -> Outcome:
         judged(label == 1),
         f"scores {scores[0]:.3f} and {scores[1]:.3f}: class {label}; l-infinity radius {found.upper:.4f}"
         + ("" if label == agrees else f" ({agrees} as a fitted network)"),
-        "with the printed weights (.5, .5) is of class 2",
+        "the printed weights give class 2",
     )
 
 

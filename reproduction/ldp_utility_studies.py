@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from reproduction.panels import Panel, Series, curve, curves
 from reproduction.studies import BANK, EPSILONS, STROKE, Study, fitted, published
 
 # the paper's four, and two that it leaves out: its Laplace leaves the range of a pixel, this one is clipped to it
-FIRST = ("laplace_clipped", "pm", "exponential")
+FIRST = ("pm", "exponential", "laplace_clipped")
 
 
 def named_row(mechanisms: Sequence[str], name: str) -> int:
@@ -25,17 +25,25 @@ def best(shares: Floats, mechanisms: Sequence[str], among: Sequence[str]) -> tup
     """Tell whether the piecewise mechanism leads at each epsilon, whether at most of them, and where it does not."""
     rows = [named_row(mechanisms, name) for name in among]
     lead = np.array([among[i] for i in shares[rows].argmax(axis=0)])
-    ahead = [f"{name} at {' '.join(f'{e:g}' for e in EPSILONS[lead == name])}" for name in among if name in lead]
+    ahead = [f"{name} at {spans(EPSILONS[lead == name])}" for name in among if name in lead]
     ahead = [words for words in ahead if not words.startswith("pm ")]
     return not ahead, (lead != "pm").sum() < len(EPSILONS) / 2, ", ".join(ahead)
 
 
-def numbers_of(
-    shares: Floats, mechanisms: Sequence[str], among: Sequence[str], epsilon: int = 4, named: bool = True
-) -> str:
-    """Return the shares at one epsilon, by mechanism; their names are told once."""
-    values = [f"{shares[named_row(mechanisms, name), epsilon - 1]:.3f}" for name in among]
-    return ", ".join(f"{name} {value}" if named else value for name, value in zip(among, values, strict=True))
+def spans(epsilons: Iterable[float]) -> str:
+    """Return whole epsilons as a text, neighbours as from and to."""
+    runs: list[list[float]] = []
+    for one in epsilons:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return ", ".join(f"{run[0]:g} to {run[-1]:g}" if len(run) > 1 else f"{run[0]:g}" for run in runs)
+
+
+def numbers_of(shares: Floats, mechanisms: Sequence[str], among: Sequence[str], epsilon: int = 4) -> str:
+    """Return the shares at one epsilon, in the order of these mechanisms."""
+    return ", ".join(f"{shares[named_row(mechanisms, name), epsilon - 1]:.3f}" for name in among)
 
 
 def shown(
@@ -68,21 +76,21 @@ def figure_6(setting: Setting) -> Outcome:
             (f"{name}: exponential above Laplace", bool((exponential > laplace).all())),
             (f"{name}: utility grows with epsilon", bool((np.diff(lower[rows]) > -1e-3).all())),
             (f"{name}: the printed box keeps our label", bool((claimed[rows] <= upper[rows]).all())),
-            (f"{name}: there above Laplace (not at {', '.join(late) or 'any'})", not late),
+            (f"{name}: there above Laplace (not at {late or 'any'})", not late),
         ]
-        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, FIRST, named=not numbers)}")
+        numbers.append(f"{name} {numbers_of(lower, STROKE.mechanisms, FIRST)}")
         printed = tuple(curve("" if i else "mass of the printed box", EPSILONS, claimed[row], "paper")
                         for i, row in enumerate(rows))  # fmt: skip
         panels.append(shown(name, lower, STROKE.mechanisms, FIRST, printed))
-    return claims(said, "at epsilon 4, " + "; ".join(numbers), main, panels=panels)
+    return claims(said, "; ".join(numbers), main, panels=panels)
 
 
-def _ahead_unclipped(values: list[float], box: studies.Box) -> list[str]:
+def _ahead_unclipped(values: list[float], box: studies.Box) -> str:
     """Return the epsilons at which Laplace leads even where what leaves [0, 1] counts as lost."""
     laplace, exponential = (
         [published(words, float(e), values, box) for e in EPSILONS] for words in ("laplace", "exponential")
     )
-    return [f"{e:g}" for e, one, other in zip(EPSILONS, laplace, exponential, strict=True) if one >= other]
+    return spans(e for e, one, other in zip(EPSILONS, laplace, exponential, strict=True) if one >= other)
 
 
 def figure_7(setting: Setting) -> Outcome:
@@ -100,12 +108,11 @@ def figure_7(setting: Setting) -> Outcome:
         main &= mostly
         said += [
             (f"{name}: PM is best ({where or 'at every epsilon'})", always),
-            (f"{name}: Gaussian behind the others (except at {', '.join(f'{e:g}' for e in behind) or 'none'})",
-             behind.size == 0),
-        ]  # fmt: skip
-        numbers.append(f"{name}: {numbers_of(lower, BANK.mechanisms, names, named=not numbers)}")
+            (f"{name}: Gaussian behind the others (except at {spans(behind) or 'none'})", behind.size == 0),
+        ]
+        numbers.append(f"{name} {numbers_of(lower, BANK.mechanisms, names)}")
         panels.append(shown(name, lower, BANK.mechanisms, names))
-    return claims(said, "at epsilon 4, " + "; ".join(numbers), main, panels=panels)
+    return claims(said, "; ".join(numbers), main, panels=panels)
 
 
 def figure_9(setting: Setting) -> Outcome:
@@ -120,7 +127,7 @@ def figure_9(setting: Setting) -> Outcome:
         where = f"from {crossed[0]:g} on" if crossed.size else "nowhere"
         said.append((f"{name}: k-RR is ahead of SW above 6 ({where})", set(crossed) == {7.0, 8.0}))
         main |= bool({7.0, 8.0} <= set(crossed) and crossed.size < len(EPSILONS))
-        numbers.append(f"{name}: {numbers_of(lower, STROKE.mechanisms, ('sw', 'krr'), 8, not numbers)}")
+        numbers.append(f"{name} {numbers_of(lower, STROKE.mechanisms, ('krr', 'sw'), 8)}")
         panels.append(shown(name, lower, STROKE.mechanisms, ("sw", "krr")))
     return claims(said, "at epsilon 8, " + "; ".join(numbers), main, panels=panels)
 
@@ -161,8 +168,8 @@ def _over_dataset(setting: Setting, study: Study, model: str) -> Outcome:
         ("exponential above Laplace on average", bool((exponential > laplace).all())),
     ]
     ours = (
-        f"{len(rows)} records, epsilon 4; average: {numbers_of(average, study.mechanisms, names)}; "
-        f"worst: {numbers_of(worst.lower, study.mechanisms, names, named=False)}"
+        f"{len(rows)} records, average {numbers_of(average, study.mechanisms, names)}; "
+        f"worst {numbers_of(worst.lower, study.mechanisms, names)}"
     )
     panels = [
         shown(title, shares, study.mechanisms, names)
@@ -184,7 +191,7 @@ ITEMS = (
     Item(
         "ldp-utility/fig-7",
         "Figure 7, section 7.2.2",
-        "A bank customer: PM is best, Gaussian worst.",
+        "A bank customer: of PM, exponential, Laplace, Gaussian the first is best, the last worst.",
         figure_7,
         quick=False,
         needs=_BANK,

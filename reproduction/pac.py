@@ -120,7 +120,7 @@ def figure_12(setting: Setting) -> Outcome:
     first = next(k for k, prior in priors.items() if prior < 0.05)
     return Outcome(
         judged(first <= 30),
-        f"below 5 % from k = {first} on: {100 * priors[29]:.2f} % at 29, {100 * priors[30]:.2f} % at 30",
+        f"from k = {first} on: {100 * priors[29]:.2f} % at 29, {100 * priors[30]:.2f} % at 30",
         panels=(
             curves(
                 "50 of 100 are members", ("at least k guessed", list(priors)), "prior", {"ours": list(priors.values())},

@@ -125,7 +125,7 @@ def images(components: int, setting: Setting) -> Row:
 
 
 def _table(name: str) -> str:
-    return next(table for table in ("Iris", "Rice", "Dry Bean", "CIFAR-10 copy") if name.startswith(table))
+    return next(table for table in ("Iris", "Rice", "Dry Bean", "CIFAR-10") if name.startswith(table))
 
 
 def _told(found: Sequence[Row]) -> str:
@@ -133,7 +133,7 @@ def _told(found: Sequence[Row]) -> str:
     for one in found:
         at = [one.budgets.index(budget) for budget in SHOWN]
         values = " ".join(f"{one.values['paper'][i]:.3f}" for i in at)
-        rows.append(f"{_table(one.name)} {values} ({one.values['isotropic_paper'][at[0]]:.3f}), bare {one.bare:.3f}")
+        rows.append(f"{_table(one.name)} {values} ({one.values['isotropic_paper'][at[0]]:.3f}), {one.bare:.3f}")
     return "; ".join(rows)
 
 

@@ -68,9 +68,10 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
     lines = [
         "# The five papers, reproduced", "",
         f"epsworth {__version__}, computed {how}: {counted(outcomes)}.", "",
-        "Each figure, table, theorem and numbered statement, in our words, beside what we compute, by",
-        f"`python -m reproduction all -o FOLDER` in {minutes:.0f} minutes on two cores, which draws every figure, too;",
-        "`--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to say.", "",
+        "Each figure, table, theorem and numbered statement, in our words, beside what we compute and, in italics,",
+        f"why it differs. `python -m reproduction all -o FOLDER` computes and draws all in {minutes:.0f} minutes on",
+        "two cores; `--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to",
+        "say.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}
@@ -92,10 +93,8 @@ def _data() -> list[str]:
         "None is shipped. Download the files that `--sources` lists into one folder; `python -m reproduction.data",
         "DOWNLOADED FOLDER` builds the inputs and checks their SHA-256. Name it by `--data` or `EPSWORTH_DATA`.",
         "",
-        "| data set | from | licence |",
-        "| --- | --- | --- |",
     ]
-    return [*lines, *(f"| {one.name} | {one.where} | {one.licence} |" for one in SETS)]
+    return [*lines, *(f"- {one.name}: {one.where} (licence: {one.licence})" for one in SETS)]
 
 
 def _lists(outcomes: Mapping[str, Outcome]) -> list[str]:
@@ -109,7 +108,7 @@ def _lists(outcomes: Mapping[str, Outcome]) -> list[str]:
         for name, outcome in own.items():
             same = first.setdefault((outcome.ours, outcome.why), name) if verdict in CHECKED else name
             ours = f" *Ours:* {outcome.ours if same == name else f'see {same}'}" if verdict in CHECKED else ""
-            why = f" *Because:* {outcome.why}" if same == name and verdict is not Verdict.HOLDS else ""
+            why = f" *{outcome.why}*" if same == name and verdict is not Verdict.HOLDS else ""
             lines.append(f"- **{name}** {ITEMS[name].statement}{ours}{why}")
         lines += [""] * bool(own)
     return lines
@@ -119,5 +118,5 @@ def _gallery(outcomes: Mapping[str, Outcome]) -> list[str]:
     lines = []
     for name, outcome in outcomes.items():
         if outcome.panels and name in SHOWN:
-            lines += [f"![{name}: our numbers]({picture(name)})", ""]
+            lines += [f"![{name}]({picture(name)})", ""]
     return lines

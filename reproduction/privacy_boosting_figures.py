@@ -195,7 +195,7 @@ def figure_5(setting: Setting) -> Outcome:
         f"[0, 10], sigma 2, delta 1e-5: clamped {kernel:.3f}, boosted at beta .4, .2, .1 "
         f"{', '.join(f'{value:.3f}' for value in exact[:3])}, truncated {exact[3]:.3f}; published "
         f"{', '.join(f'{value:.3f}' for value in claimed)}; shift {shifts[0]:.3f} to {shifts[-1]:.3f}",
-        "the shift falls; truncation has the least exact epsilon",
+        "truncation has the least exact epsilon",
         panels=(
             curves(
                 "[0, 10], sigma 2, delta 1e-5", ("failure probability", misses), "epsilon",
@@ -266,7 +266,7 @@ def figure_7(setting: Setting) -> Outcome:
         )
     return Outcome(
         judged(all(said)),
-        f"Adult's ages, epsilon 2, kernel's share .05 to 1; {shown[0]}",
+        f"epsilon 2, kernel's share .05 to 1; {shown[0]}",
         "splitting users is mostly better",
         panels=tuple(panels),
     )

@@ -323,7 +323,7 @@ def figure_7(setting: Setting) -> Outcome:
     return Outcome(
         judged(abs(slope) < 0.1, corrected=exposed == 24_238),
         f"most exposed row {exposed + 1} (counted from 1); mean loss falls as u^{slope:.2f}, u = beta |distance|",
-        "right scaling; no plateau: the mean loss goes to zero",
+        "no plateau: the mean loss goes to zero",
         panels=(curves("mean loss of three rows", ("beta", beta), "mean loss (nats)", means, logs="xy"),),
     )
 

@@ -18,9 +18,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in PAGES}
 WITH_PYTHON = [path for path, text in TEXTS.items() if re.search(r"^```python(?! title)", text, re.M)]
-COSTLY = {
-    ROOT / "docs" / name for name in ("noise.md", "pac.md", "audit.md", "theory/noise.md")
-}  # to run; their examples stand in docstrings, too
+# to run; their examples stand in docstrings, too
+COSTLY = {ROOT / "docs" / name for name in ("noise.md", "pac.md", "audit.md")}
 COMMANDS = typer.main.get_command(app)
 
 
@@ -89,7 +88,7 @@ def test_messages_that_are_explained_are_still_said():
     """Of every message the longest part that holds no value stands in the sources."""
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py")))
     sources = re.sub(r'"\s*\n?\s*f?"', "", sources)  # one literal after another
-    messages = re.findall(r"^\| \*(.+?)\* \|", TEXTS[ROOT / "docs" / "troubleshooting.md"], re.M)
+    messages = re.findall(r"^- \*(.+?)\*: ", TEXTS[ROOT / "docs" / "troubleshooting.md"], re.M)
     parts = [max(re.split(r" ?\.\. ?|,", message), key=len).strip() for message in messages]
     assert len(parts) > 10
     assert [part for part in parts if part not in sources] == []
@@ -160,4 +159,4 @@ def test_every_row_of_a_table_belongs_to_a_table():
                 broken.append((path.name, rows[0]))
             seen += 1
     assert broken == []
-    assert seen > 10
+    assert seen > 5
