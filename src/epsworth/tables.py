@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from epsworth import csv_grammar, csv_text
 from epsworth.extras import needed
-from epsworth.files import check_text, check_writable, replacing
+from epsworth.files import READ, check_text, check_writable, replacing
 from epsworth.headers import looks_like_header, shown_name, shown_names
 from epsworth.lines import placing
 from epsworth.sources import Source, source_of
@@ -135,7 +135,8 @@ def _table(path: str | Path, readers: Mapping[str, Reader], asked: Declared | As
 
     source = source_of(path, sep)
     find, convert = readers[source.kind]
-    with _telling(source), placing(path, 2 if source.kind == "csv" else None):
+    READ[str(path)] = first = 2 if source.kind == "csv" else None
+    with _telling(source), placing(path, first):
         raw = find(source)
         declared = asked(list(raw)) if callable(asked) else asked
         table = pl.DataFrame([_named(name, raw, convert, declared.get(name)) for name in raw])

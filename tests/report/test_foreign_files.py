@@ -6,6 +6,7 @@ import contextlib
 import copy
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -60,9 +61,23 @@ def test_odd_fakes_are_refused_by_name(name, odd):
         report(document(name) | {"fakes": odd})
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("noise", ("shape", "answer")), ("noise", ("shape", "edges", 0)), ("privatize", ("audit", "mi")),
+        ("privatize", ("noise", "numbers", 0, "sd")), ("learnt", ("width",)), ("profile", ("window", 0)),
+        ("learnt table", ("columns", 0, "edges", 1)),
+    ],
+)  # fmt: skip
+def test_a_text_in_place_of_a_number_is_told_by_its_place(name, path):
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+    with pytest.raises(ValueError, match=rf"^result: .*\({re.escape(where)} must be a number, got 'maybe'\)$"):
+        report(changed(name, "maybe", *path))
+
+
 def test_documents_that_are_no_result_are_refused():
-    for given in ({}, {"a": 1}, {"rows": [], "floor": float("nan"), "left_out": {}, "advice": ""}):
-        with pytest.raises(ValueError, match=r"holds no result that has a page|holds what JSON cannot"):
+    for given in ({}, {"a": 1}):
+        with pytest.raises(ValueError, match=r"holds no result that has a page"):
             report(given)
 
 

@@ -64,10 +64,10 @@ def cli(cli, place, monkeypatch):
 @pytest.mark.parametrize(
     ("table", "where"),
     [
-        ("test.csv", "data row 18, line 20 of test.csv"),
-        ("test.jsonl", "data row 18 of test.jsonl"),
-        ("test.parquet", "data row 18 of test.parquet"),
-        ("nan.parquet", "data row 18 of nan.parquet"),
+        ("test.csv", "line 20 of test.csv, data row 18"),
+        ("test.jsonl", "test.jsonl, data row 18 (counted from 0)"),
+        ("test.parquet", "test.parquet, data row 18 (counted from 0)"),
+        ("nan.parquet", "nan.parquet, data row 18 (counted from 0)"),
     ],
 )
 @pytest.mark.parametrize("command", ["utility", "recommend", "split"])

@@ -46,7 +46,7 @@ def test_three_commands_lead_from_a_model_to_released_rows(cli, place, monkeypat
     code, out, err = cli(*asked)
     assert (code, out) == (2, "")
     assert re.search(
-        r"\d+ of 40 rows lack sbp \(first: data row \d+, line \d+ of test\.csv\)\. Add `missing = 150`", err
+        r"\d+ of 40 rows lack sbp \(first: line \d+ of test\.csv, data row \d+\)\. Add `missing = 150`", err
     )
     asked = (*asked, "--missing", "sbp=130", "-e", "4", "-m", "sw")
     monkeypatch.setattr("sys.argv", ["epsworth", *asked])

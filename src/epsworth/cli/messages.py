@@ -7,14 +7,18 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from epsworth.files import READ
+
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
 VALUE = r"(?:True|'[^']*'|\d+(?:\.\d+)?|\.\.\.|)(?![\w./=(])"  # of an argument; what goes on is a file's name
-ROW = r"line \d+ of [^,]*, data row \d+|((?:\A|, data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
+PLAIN_ROW = r"(?:\A|(?<=, )|(?<=\bid in )|(?<=first: ))row (\d+)\b(?! \()"  # of which no file is named
+ROW = rf"line \d+ of [^,]*, data row \d+|({PLAIN_ROW}|, data row \d+\b)(?! \()"  # in a file of lines, or elsewhere
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
 
 def name_options(options: Mapping[str, str]) -> None:
     """Let messages name these options from now on."""
+    READ.clear()
     _options.clear()
     _options.update(options)
 
@@ -23,7 +27,7 @@ def in_options(message: object) -> str:
     r"""Return a message that names options in place of arguments; what the command has no option for stays.
 
     An argument is one where it is given (``again=True``): names of columns stay.
-    Rows are counted from 0, as Python does; where no line tells where one stands, that is said.
+    Rows are those of the one table that was read; counted from 0, which is said where no line tells where one stands.
 
     Examples
     --------
@@ -36,11 +40,21 @@ def in_options(message: object) -> str:
     >>> in_options("row 0, age: the value is missing")
     'row 0 (counted from 0), age: the value is missing'
     """
-    message = re.sub(ROW, lambda found: found[0] if found[1] is None else f"{found[1]} (counted from 0)", str(message))
+    message = re.sub(PLAIN_ROW, _placed, str(message))
+    message = re.sub(ROW, lambda found: found[0] if found[1] is None else f"{found[1]} (counted from 0)", message)
     names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
     if not names:
         return message
     return re.sub(rf"{AT}\b({names})=({VALUE})", _given, message)
+
+
+def _placed(found: Any) -> str:
+    if len(READ) != 1:
+        return str(found[0])
+    from epsworth.lines import place  # here: it needs arrays, and a command starts without
+
+    ((path, first),) = READ.items()
+    return place(int(found[1]), path, first)
 
 
 def _given(found: Any) -> str:

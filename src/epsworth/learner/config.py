@@ -321,7 +321,7 @@ class LatticeConfig(ClientConfig):
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
-        fix(self, "box", checked_box(self.box, self.d))
+        fix(self, "box", checked_box(self.box, self.d, self.names))
         fix(self, "d", len(self.box))
         fix(self, "classes", checked_classes(self.classes))
         fix(self, "names", _names(self.names, len(self.box)))
@@ -386,7 +386,7 @@ class LatticeConfig(ClientConfig):
         if (missing := np.isnan(points)).any():
             row, axis = np.argwhere(missing)[0]
             raise ValueError(
-                f"row {row}, {self.names[axis]}: the value is missing or no number; decide what stands for it"
+                f"row {row}, {self.names[axis]}: the value is missing or no number; fill it, or drop the row"
             )
         return self.scaled(points)
 
@@ -495,7 +495,7 @@ def plain_epsilon(epsilon: Fraction) -> int | float | str:
     return float(epsilon) if stated(float(epsilon), "epsilon") == epsilon else str(epsilon)
 
 
-def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
+def checked_box(box: Any, d: int | None, names: Any = None) -> tuple[tuple[float, float], ...]:
     """Return the public range of each feature; one pair stands for all."""
     try:
         pairs = np.asarray(box, dtype=np.float64)
@@ -509,9 +509,9 @@ def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
         )
     for i, (low, high) in enumerate(pairs.tolist()):
         if not (math.isfinite(high - low) and low < high):
-            raise ValueError(
-                f"box, feature {i}: need finite low < high, got {low:g} and {high:g}; give the public range"
-            )
+            named = isinstance(names, Sequence) and len(names) == len(pairs)
+            shown = f"column {names[i]!r}" if named else f"box, feature {i}"
+            raise ValueError(f"{shown}: need finite low < high, got {low:g} and {high:g}; give the public range")
     return tuple((low, high) for low, high in pairs.tolist())
 
 

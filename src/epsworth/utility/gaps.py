@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsworth.files import READ
 from epsworth.headers import looks_like_header, shown_name
+from epsworth.lines import place
 from epsworth.space import Feature
 from epsworth.values import spelling, written
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that TOML takes without quotes
-CSV = (".csv", ".csv.gz")
 
 
 def check_gaps(
@@ -36,7 +37,7 @@ def check_gaps(
     names : sequence of str
         All columns of the table: none is shown where they look like a record.
     table : str or Path, optional
-        The file; a record of CSV is a line.
+        The file; of a CSV that was read a record is a line.
     declared : bool
         False where nobody declared the features' ranges: these come first.
 
@@ -44,7 +45,7 @@ def check_gaps(
     --------
     >>> check_gaps([Feature("bmi", 15, 60)], [[22.5, None]], ["age", "bmi"], "test.csv")
     Traceback (most recent call last):
-    ValueError: 1 of 2 rows lack bmi (first: data row 1, line 3 of test.csv). Add `missing = 37.5` under \
+    ValueError: 1 of 2 rows lack bmi (first: test.csv, data row 1). Add `missing = 37.5` under \
 [features.bmi], or drop them.
     """
     for feature, column in zip(features, columns, strict=True):
@@ -52,7 +53,8 @@ def check_gaps(
             result, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
             shown = feature.name if looks_like_header(names) else shown_name(feature.name, names)
             remedy = _remedy(feature, shown, table) if declared else _ranges_first(table)
-            raise ValueError(f"{result} lack {shown} (first: {_place(row, table)}). {remedy}")
+            first = f"row {row}" if table is None else place(row, table, READ.get(str(table)))
+            raise ValueError(f"{result} lack {shown} (first: {first}). {remedy}")
 
 
 def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) -> None:
@@ -72,16 +74,6 @@ def note_of_gaps(features: Sequence[Feature]) -> tuple[str, ...]:
     if not told:
         return ()
     return (f"gaps are read as {', '.join(told)} and perturbed; the label to keep is that of the record with its gap",)
-
-
-def _place(row: int, table: str | Path | None) -> str:
-    if table is None:
-        return f"row {row}"
-    if str(table) == "-":
-        return f"data row {row} of the table on standard input"
-    name = Path(table).name
-    line = f", line {row + 2}" if name.lower().endswith(CSV) else ""  # after the header, counted from 1
-    return f"data row {row}{line} of {name}"
 
 
 def _remedy(feature: Feature, shown: str, table: str | Path | None) -> str:
