@@ -269,7 +269,7 @@ def _place(path: Sequence[str | int]) -> str:
 def as_table(where: str, entry: object) -> Mapping[str, Any]:
     """Return an entry of a document as a table, or refuse it by its path."""
     if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: must be a table, got {entry!r}")
+        raise ValueError(f"{where}: must be a table, got {short(entry)}")
     return entry
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dis import opmap
+from types import TracebackType
 
 
 def raised_in(error: BaseException) -> str:
     """Return the name of the module whose code raised an error; empty if nobody knows."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
+    trace = _innermost(error)
     return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
 
 
@@ -26,11 +25,16 @@ def is_ours(error: BaseException) -> bool:
     ...     print(is_ours(error))
     False
     """
+    trace = _innermost(error)
+    raised = trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
+    return raised and raised_in(error).startswith("epsworth")
+
+
+def _innermost(error: BaseException) -> TracebackType | None:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    raised = trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
-    return raised and raised_in(error).startswith("epsworth")
+    return trace
 
 
 @contextmanager

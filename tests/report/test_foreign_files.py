@@ -75,6 +75,19 @@ def test_a_text_in_place_of_a_number_is_told_by_its_place(name, path):
         report(changed(name, "maybe", *path))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "path", "says"),
+    [
+        ("learnt", 99, ("certified",), "certified must be at most cells, 25, got 99"),
+        ("privatize", 0.1, ("report", "posterior_of_membership"), "report.largest_record_prior must be at most "),
+        ("noise", {"a": 1}, ("question", "within"), "question.within must be a number or a text, got {'a': 1}"),
+    ],
+)
+def test_entries_that_contradict_each_other_are_refused(name, value, path, says):
+    with pytest.raises(ValueError, match=rf"^result: {re.escape(says)}"):
+        report(changed(name, value, *path))
+
+
 def test_documents_that_are_no_result_are_refused():
     for given in ({}, {"a": 1}):
         with pytest.raises(ValueError, match=r"holds no result that has a page"):

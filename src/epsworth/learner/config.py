@@ -476,7 +476,7 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
     if config.rows == "hash" and not issubclass(kind, Rowed):
         raise ValueError(
-            f"rows='hash' needs a mechanism whose reports name a row, got {name!r}; use hadamard or cosine"
+            f"rows='hash' needs a mechanism whose reports name a row, got {short(name)}; use hadamard or cosine"
         )
     kernel = config.kernel
     if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:
@@ -497,6 +497,7 @@ def plain_epsilon(epsilon: Fraction) -> int | float | str:
 
 def checked_box(box: Any, d: int | None, names: Any = None) -> tuple[tuple[float, float], ...]:
     """Return the public range of each feature; one pair stands for all."""
+    d = None if d is None else whole("d", d, most=MOST_CELLS)
     try:
         pairs = np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -39,6 +39,12 @@ DOCUMENTS: tuple[tuple[set[str], Callable[[Document, Source], Page]], ...] = (  
     ({"users", "classes", "by_confidence", "box"}, learnt_page),
     ({"tailored"}, tailored_page),
 )
+ORDERED = (  # entries of which the first is the second at most
+    ("certified", "cells"),
+    ("report.largest_record_prior", "report.posterior_of_membership"),
+    ("report.prior_of_naming_the_world", "report.posterior_of_naming_the_world"),
+)
+SLACK = 1e-6  # of chances that are rounded
 MOST_ENTRIES = 5  # of a file, that a refusal names
 NO_RESULT = "give what --json of a command wrote, such as epsworth utility --json, or epsworth run -o, or a policy"
 KINDS = "Curves, a StudyResult, a Policy, what tailor returns, a mapping that --json wrote, or a file of these"
@@ -178,9 +184,28 @@ def _of_command(document: Document, requested: dict[str, Any], source: Source) -
     for keys, page in DOCUMENTS:
         if keys <= document.keys():
             _check_no_request(requested)
+            _check_agreement(document)
             return page(document, source)
     given = f"; its entries are {', '.join(map(short, list(document)[:MOST_ENTRIES]))}" if document else ""
     raise ValueError(f"holds no result that has a page: {NO_RESULT}{given}")
+
+
+def _check_agreement(document: Document) -> None:
+    """Refuse what no command writes, though each entry by itself could be."""
+    for less, most in ORDERED:
+        low, high = (_entry(document, path) for path in (less, most))
+        if isinstance(low, (int, float)) and isinstance(high, (int, float)) and low > high + SLACK:
+            raise ValueError(f"result: {less} must be at most {most}, {short(high)}, got {short(low)}")
+    question = document.get("question")
+    for key, entry in question.items() if isinstance(question, Mapping) else ():
+        if isinstance(entry, Mapping):
+            raise ValueError(f"result: question.{key} must be a number or a text, got {short(entry)}")
+
+
+def _entry(document: Any, path: str) -> Any:
+    for key in path.split("."):
+        document = document.get(key) if isinstance(document, Mapping) else None
+    return document
 
 
 def _of_study(result: StudyResult, requested: dict[str, Any], source: Source, document: Document) -> Page:
