@@ -25,6 +25,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIELD = rb'(?:"[^"\r\n\0]*+(?:""[^"\r\n\0]*+)*+"|[^",\r\n\0]*+)'
 RETURN = b"\r"
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+INPUT = "the input"  # of a policy, which a stream may be
 HEADER = -1  # the header's row
 ADVICE = "a field with a quote stands in quotes, and the quote is doubled; repair the row"
 OPEN = (
@@ -150,12 +151,13 @@ def row_name(row: int) -> str:
     return "the header" if row == HEADER else f"row {row}"
 
 
-def header(line: bytes, what: str = "the input", sep: str = ",") -> Header:
+def header(line: bytes, what: str = INPUT, sep: str = ",") -> Header:
     """Return what a header says; names that are empty or stand twice are refused."""
     check_text(line, what)
     body = line.removeprefix(BYTE_ORDER_MARK)
     if not body.strip():
-        raise ValueError(f"{what} is empty; give a header and at least one row")
+        blank = f"{what} begins with a blank line; delete it, as the first line names the columns"
+        raise ValueError(blank if line.endswith(b"\n") else f"{what} is empty; give a header and at least one row")
     text = body.removesuffix(b"\n").removesuffix(b"\r") if body.endswith(b"\n") else body
     end = body[len(text) :] or b"\n"
     if not _is_text(text):
@@ -164,6 +166,9 @@ def header(line: bytes, what: str = "the input", sep: str = ",") -> Header:
         raise ValueError("the header holds bytes that no text does, such as NUL; the input is binary or damaged")
     sign, one = sep.encode(), field(sep.encode())
     if not re.fullmatch(rb"%b(?:%b%b)*+" % (one, re.escape(sign), one), text):
+        if re.match(rb'\s*\{\s*"', text):
+            stream = ", or of a stream say kind='jsonl'" if what == INPUT else ""
+            raise ValueError(f"{what} looks like JSON lines; name it .jsonl{stream}")
         raise ValueError(f"the header: {_fault(text, sign)}")
     text = separated(text, sign, b",")
     fields = re.findall(rb"(?:\A|(?<=,))%b(?=,|\Z)" % FIELD, text) if b'"' in text else text.split(b",")

@@ -6,21 +6,18 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from decimal import Decimal, InvalidOperation
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from epsworth.numerals import fits, short
+from epsworth.refusals import is_ours
 
 DEPTH = 32
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 HELD = 1023  # bits of a whole number that a double can hold
-FOREIGN = (  # how sentences of the interpreter and of NumPy begin
-    "invalid literal", "could not convert", "setting an array", "cannot ", "could not broadcast", "operands ",
-    "not enough values", "too many values", "zip()", "all the input", "all input", "math domain", "axis",
-)  # fmt: skip
 LONGEST = 4000  # characters of a whole number that Python turns into one
 # names joined by dots open one table each; the reader of the standard library takes a time quadratic in their number
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
@@ -74,6 +71,32 @@ def read_json(text: str | bytes) -> Any:
     return document
 
 
+def json_of(document: Mapping[str, Any]) -> bytes:
+    r"""Return a mapping as JSON, numbers and arrays of libraries as its own; what JSON cannot hold is refused.
+
+    Examples
+    --------
+    >>> json_of({"a": [1, 2.5]})
+    b'{"a": [1, 2.5]}\n'
+    """
+    try:
+        text = json.dumps(dict(document), default=_plain, check_circular=False)
+    except RecursionError:  # what holds itself, too
+        raise _too_deep() from None
+    except TypeError:
+        raise ValueError("names an entry by what is no text; pass what to_dict returns") from None
+    except ValueError as error:
+        raise ValueError(str(error) if is_ours(error) else "a whole number in it is too long; round it") from None
+    read_json(text)
+    return f"{text}\n".encode()
+
+
+def _plain(value: Any) -> Any:
+    if not (isinstance(value, Decimal) or type(value).__module__ == "numpy"):
+        raise ValueError(f"holds {short(value)}, which JSON cannot; pass what to_dict returns")
+    return value.tolist() if hasattr(value, "tolist") else float(value)
+
+
 def in_words(error: Exception) -> str:
     """Return what is wrong with a document that fits no result, without the words of the interpreter.
 
@@ -84,8 +107,9 @@ def in_words(error: Exception) -> str:
     """
     if isinstance(error, KeyError):
         return f"{short(error.args[0])} is missing"
-    ours = type(error) is ValueError and not str(error).startswith(FOREIGN)
-    return str(error) if ours else "an entry is of another kind than it should be"
+    if isinstance(error, ValueError) and is_ours(error):
+        return str(error)
+    return "an entry is of another kind than it should be"
 
 
 def read_as(kind: Any, entry: Any, where: str = "", **ready: Any) -> Any:
@@ -212,15 +236,20 @@ def _usable(number: int | float | Decimal, bits: int | None) -> bool:
 
 
 def _unusable(number: int | float | Decimal, path: tuple[str | int, ...]) -> ValueError:
-    where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
     shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
-    return ValueError(f"{where}: must be a finite number of modest length{shown}; round it")
+    finite = isinstance(number, int) or math.isfinite(number)
+    kind, what = (" of modest length", "round it") if finite else ("", "give one, or leave it out")
+    return ValueError(f"{_place(path)}: must be a finite number{kind}{shown}; {what}")
+
+
+def _place(path: Sequence[str | int]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
 
 
 def as_table(where: str, entry: object) -> Mapping[str, Any]:
     """Return an entry of a document as a table, or refuse it by its path."""
     if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: must be a table, got {entry!r}")
+        raise ValueError(f"{where}: must be a table, got {short(entry)}")
     return entry
 
 

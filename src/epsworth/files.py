@@ -14,6 +14,7 @@ from pathlib import Path
 
 from epsworth.numerals import short
 
+LONGEST, LONGEST_PART = 4096, 255  # letters of a path that a system takes
 RESULT_BYTES = 1 << 26  # bytes of a result: its reader takes twenty times as many, and a minute
 
 
@@ -26,9 +27,13 @@ def file_named(path: object, field: str = "path") -> Path:
     Traceback (most recent call last):
     TypeError: path must name a file, as a text or a Path, got 5
     """
-    if isinstance(path, (str, os.PathLike)):
-        return Path(path)
-    raise TypeError(f"{field} must name a file, as a text or a Path, got {short(path)}")
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{field} must name a file, as a text or a Path, got {short(path)}")
+    text = os.fspath(path)
+    if not 0 < len(text) <= LONGEST or "\0" in text or max(map(len, text.split(os.sep))) > LONGEST_PART:
+        allowed = f"1 to {LONGEST} letters, without NUL, and {LONGEST_PART} at most between two slashes"
+        raise ValueError(f"{field} must be a path of {allowed}, got {short(text)}")
+    return Path(path)
 
 
 def check_name(what: str, path: Path) -> Path:

@@ -102,7 +102,7 @@ def short(value: object) -> str:
     if isinstance(shape, tuple) and shape:
         return f"{type(value).__name__} of shape {shape}"
     try:
-        text = repr(value)
+        text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
     except ValueError:  # an integer with thousands of digits
         return "a huge number"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from epsworth.numerals import short
+
 MOST_WHOLE = 1 << 16  # values of a feature of whole numbers: as many as a policy's grid has
 
 
 def checked_categories(where: str, categories: object) -> tuple[Any, ...]:
     """Return categories, at least two and no two equal."""
     if isinstance(categories, str) or not all(isinstance(c, Hashable) for c in categories):  # type: ignore[attr-defined]  # what cannot be iterated raises as such
-        raise ValueError(f"{where}: categories must be a list of plain values, got {categories!r}")
+        raise ValueError(f"{where}: categories must be a list of plain values, got {short(categories)}")
     found: tuple[Any, ...] = tuple(categories)  # type: ignore[arg-type]  # iterated above
     if len(found) < 2 or len(set(found)) < len(found):
         twins = any(type(a) is not type(b) for a in found for b in found if a == b)
@@ -29,7 +31,7 @@ def check_category_for_gaps(where: str, missing: object, categories: Sequence[An
     """Refuse what stands for a gap and is no category."""
     if missing is not None and missing not in categories:
         raise ValueError(
-            f"{where}: missing is {missing!r}, which is not one of the categories; declare it, or choose another"
+            f"{where}: missing is {short(missing)}, which is not one of the categories; declare it, or choose another"
         )
 
 
@@ -39,7 +41,7 @@ def checked_range(where: str, lower: object, upper: object) -> tuple[float, floa
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         if not number or not -sys.float_info.max <= value <= sys.float_info.max:  # type: ignore[operator]  # a number
             raise ValueError(
-                f"{where}: {key} must be a finite number, got {value!r}; give the public range, or categories"
+                f"{where}: {key} must be a finite number, got {short(value)}; give the public range, or categories"
             )
     low, high = float(lower), float(upper)  # type: ignore[arg-type]  # numbers
     if not math.isfinite(high - low):
@@ -63,7 +65,7 @@ def whole_points(where: str, lower: float, upper: float, points: int | None) -> 
             "integer out"
         )
     if points not in (None, found):
-        raise ValueError(f"{where}: integer makes {found:,} points, got {points!r}; leave points out")
+        raise ValueError(f"{where}: integer makes {found:,} points, got {short(points)}; leave points out")
     return found
 
 
@@ -72,7 +74,7 @@ def number_for_gaps(where: str, missing: object, lower: float, upper: float) -> 
     if missing is None:
         return None
     if isinstance(missing, bool) or not isinstance(missing, (int, float, Decimal, np.number)):
-        raise ValueError(f"{where}: missing must be a number of the range that stands for it, got {missing!r}")
+        raise ValueError(f"{where}: missing must be a number of the range that stands for it, got {short(missing)}")
     if not lower <= missing <= upper:
         raise ValueError(
             f"{where}: missing is {missing}, outside the range {lower:g} to {upper:g}; give a number within it"

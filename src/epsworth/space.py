@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsworth.arrays import Bools, Floats
 from epsworth.documents import read_json, read_toml
 from epsworth.files import reading, write_text
-from epsworth.numerals import whole
+from epsworth.numerals import short, whole
 from epsworth.ranges import check_category_for_gaps, checked_categories, checked_range, number_for_gaps, whole_points
 from epsworth.values import is_missing, numbers
 
@@ -85,7 +85,7 @@ class Feature:
     integer: bool = False
 
     def __post_init__(self) -> None:
-        where = f"feature {self.name!r}"
+        where = f"feature {short(self.name)}"
         if not isinstance(self.name, str):
             raise ValueError(
                 f"{where}: a name must be a text, got a {type(self.name).__name__}; give the column's name"
@@ -93,7 +93,7 @@ class Feature:
         if not self.name:
             raise ValueError(f"{where}: a name must not be empty; give the column's name")
         if not isinstance(self.integer, bool):
-            raise ValueError(f"{where}: integer must be true or false, got {self.integer!r}")
+            raise ValueError(f"{where}: integer must be true or false, got {short(self.integer)}")
         if self.categories is not None:
             if self.points is not None or self.integer or not (math.isnan(self.lower) and math.isnan(self.upper)):
                 raise ValueError(f"{where}: categories exclude lower, upper, points and integer; give one or the other")
@@ -378,7 +378,7 @@ KEYS = ("lower", "upper", "points", "categories", "missing", "integer")
 
 def _feature(name: str, entry: object, where: str) -> Feature:
     if not isinstance(entry, Mapping):
-        raise ValueError(f"{where}: expected a table with lower and upper, or categories, got {entry!r}")
+        raise ValueError(f"{where}: expected a table with lower and upper, or categories, got {short(entry)}")
     for key in entry:
         if key not in KEYS:
             raise ValueError(f"{where}.{key}: unknown entry; a feature has {', '.join(KEYS)}")

@@ -197,7 +197,7 @@ ACCIDENTS = [
     (CONFIG.replace("--epsilon 2", "--epsilon 1e99999999") + " --users 3000", "epsilon must"),
     (CONFIG.replace("--epsilon 2", "--epsilon 1e-99999999") + " --cells 4", "epsilon must"),
     (CONFIG.replace("--epsilon 2", "--epsilon nan") + " --cells 4", "epsilon must be positive and finite"),
-    (CONFIG.replace("17:90", "nan:90") + " --cells 4", "need finite low < high"),
+    (CONFIG.replace("17:90", "nan:90") + " --cells 4", "column 'age': need finite low < high"),
     (CONFIG + " --users 1" + "0" * 400, "users must be at most"),
     (CONFIG + " --cells 1" + "0" * 400, "m must be at most"),
     ("learn aggregate deep.json r.ldp -o s", "nested"),

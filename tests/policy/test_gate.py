@@ -103,7 +103,10 @@ def test_what_breaks_the_grammar_is_refused_by_its_row_without_a_value(part, wid
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"", "the input is empty"), (b"\xef\xbb\xbf\n", "the input is empty"), (b"a,,b\n", "does not name column 2"),
+        (b"", "the input is empty"), (b"\xef\xbb\xbf", "the input is empty"),
+        (b"\xef\xbb\xbf\n", "begins with a blank line"),
+        (b'{"a": 1}\n', "looks like JSON lines; name it .jsonl, or of a stream say kind='jsonl'"),
+        (b"a,,b\n", "does not name column 2"),
         (b'a,""\n', "does not name column 2"), (b"a,b,a\n", "names the column 'a' twice"),
         (b'a,"a"\n', "names the column 'a' twice"), (b"a;b\n", "separated by semicolons"),
         (b"a\tb\n", "separated by tabs"), (b'"a\n', "the header: a quote is opened"),

@@ -96,12 +96,14 @@ def test_a_head_is_kept_elsewhere_and_verified_later(cli, folder):
         (("spent", "--ledger", "kept"), "one way of both"),
         (("spent", "7", "--file", "ids.txt", "--ledger", "kept"), "one way of both"),
         (("spent", " 7", "--ledger", "kept"), "padded"),
+        (("spent", "--file", "padded.txt", "--ledger", "kept"), "padded.txt: line 3: the id is padded"),
         (("spent", "Ann\u2800", "--ledger", "kept"), "holds a character that nobody sees"),
     ],
 )
 @pytest.mark.cases(1)
 def test_what_cannot_be_answered_is_told_in_a_sentence(cli, folder, words, told):
     (folder / "ids.txt").write_text("7\n")
+    (folder / "padded.txt").write_text("7\n\n 8\n")
     (folder / "text").write_text("a text that is long enough to be looked at" * 20)
     code, out, err = cli("ledger", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)

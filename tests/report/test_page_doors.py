@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from made_documents import document
 from made_pages import curves
 
 import epsworth as ew
+from epsworth.documents import json_of
 
 MADE = curves()
 
@@ -21,7 +26,7 @@ def test_a_page_is_made_of_results_only(given):
 @pytest.mark.parametrize("asked", [{"at_least": 0.5}, {"on": "worst"}, {"max_epsilon": 4}])
 def test_nothing_is_asked_of_a_policy_or_a_plan(asked):
     for given in (ew.Policy.of("pm", 1, {"age": (0, 100)}), document("plan")):
-        with pytest.raises(ValueError, match=r"^nothing is asked of this result: leave out at_least, on, "):
+        with pytest.raises(ValueError, match=rf"^nothing is asked of this result: leave out {next(iter(asked))}=$"):
             ew.report.report(given, **asked)
 
 
@@ -87,9 +92,37 @@ def test_a_page_is_saved_as_a_page(name, tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["x.HTM"]
 
 
-def test_a_document_that_json_cannot_hold_is_refused():
-    with pytest.raises(ValueError, match="result holds what JSON cannot"):
-        ew.report.report({"release": {1, 2}, "report": 1})
+CYCLE: dict = {}
+CYCLE["round"] = CYCLE
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"a": {1, 2}}, "holds {1, 2}, which JSON cannot; pass what to_dict returns"),
+        ({"a": b"x"}, "holds b'x', which JSON cannot; pass what to_dict returns"),
+        ({"a": {(1, 2): 3}}, "names an entry by what is no text; pass what to_dict returns"),
+        ({"a": [math.nan]}, "a[0]: must be a finite number, got nan; give one, or leave it out"),
+        ({"a": 10**5000}, "a whole number in it is too long; round it"),
+        (CYCLE, "the document is nested more than 32 deep; flatten it"),
+    ],
+)
+def test_a_document_that_json_cannot_hold_is_refused(given, says):
+    with pytest.raises(ValueError, match=f"^result: {re.escape(says)}$"):
+        ew.report.report(given)
+
+
+def test_numbers_of_libraries_are_numbers_of_a_document():
+    assert json_of({"a": [np.int64(3), np.arange(2), Decimal("0.5")]}) == b'{"a": [3, [0, 1], 0.5]}\n'
+    made = document("noise")
+    assert ew.report.report(made | {"floor": np.float64(made["floor"])}).html == ew.report.report(made).html
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000, "x" * 256])
+def test_what_can_name_no_file_is_told_in_short(path):
+    with pytest.raises(ValueError, match=r"^result must be a path of 1 to 4096 letters, without NUL, ") as refused:
+        ew.report.report(path)
+    assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_record", "stability", "labels"])

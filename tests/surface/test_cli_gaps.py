@@ -153,14 +153,16 @@ def test_init_finds_whole_numbers(cli, place, table, tmp_path):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize(("typed", "missing"), [("\n", 35), ("99\n27\n", 27)])
+@pytest.mark.parametrize(("typed", "missing"), [("\n", 35), ("99\n27\n", 27), ("many\n27\n", 27)])
 def test_init_asks_what_a_gap_is_read_as(monkeypatch, capsys, place, tmp_path, typed, missing):
     """The middle of the range where nothing else is typed; what lies outside is asked for again."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"10\n60\n{typed}"))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.chdir(place)
     init.init(Path("test.csv"), ["bmi"], tmp_path / "asked.toml", draft=False)
-    assert f"Gaps in bmi are read as {missing}." in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"Gaps in bmi are read as {missing}." in told
+    assert ("it must be a number, as in 0.9, got 'many'; again:" in told) == ("many" in typed)
     assert ew.Domain.load(tmp_path / "asked.toml")["bmi"].missing == missing
 
 

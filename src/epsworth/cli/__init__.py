@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 import warnings
@@ -144,7 +145,8 @@ def _is_about_input(error: BaseException) -> bool:
 
 
 def _say(sentence: str) -> None:
-    print(f"epsworth: {in_options(sentence)}", file=sys.stderr)
+    told = re.sub(r"\S{400,}", lambda word: f"{word[0][:200]}...", in_options(sentence))  # longer than any path's
+    print(f"epsworth: {told}", file=sys.stderr)
 
 
 def _one_line(message: Warning | str, category: type[Warning], *rest: object) -> None:

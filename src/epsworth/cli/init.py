@@ -10,6 +10,7 @@ import typer
 
 from epsworth import inputs
 from epsworth.cli import options, show
+from epsworth.numerals import short
 
 if TYPE_CHECKING:
     from epsworth.space import Feature
@@ -101,9 +102,8 @@ def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
     value = proposed(feature)
     while not (draft or isinstance(value, bool)):
         try:
-            kind = str if isinstance(value, str) else float
-            told = typer.prompt(f"{feature.name}: what a gap is read as", default=written(value), type=kind)
-            return replace(feature, missing=told)
+            told = typer.prompt(f"{feature.name}: what a gap is read as", default=written(value))
+            return replace(feature, missing=told if isinstance(value, str) else _number(told))
         except ValueError as error:
             typer.echo(f"{error}; again:")
     return replace(feature, missing=value)
@@ -124,11 +124,18 @@ def _asked(name: Any, column: Any) -> Feature:
             if not column.dtype.is_numeric():
                 words = typer.prompt(f"{name}: all values that anybody could have (separated by commas)")
                 return Feature(name, categories=tuple(word.strip() for word in words.split(",") if word.strip()))
-            lower = typer.prompt(f"{name}: the least value that anybody could have", type=float)
-            upper = typer.prompt(f"{name}: the largest value that anybody could have", type=float)
-            return Feature(name, lower, upper)
+            lower = typer.prompt(f"{name}: the least value that anybody could have")
+            upper = typer.prompt(f"{name}: the largest value that anybody could have")
+            return Feature(name, _number(lower), _number(upper))
         except ValueError as error:
             typer.echo(f"{error}; again:")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"it must be a number, as in 0.9, got {short(text)}") from None
 
 
 def _seen(name: Any, column: Any) -> Feature:

@@ -21,6 +21,7 @@ app = parsing.Shell(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
+MOST_NAMED = 5  # people whom no release names
 LEDGER_HELP = "The ledger's folder; by default the account's own (EPSWORTH_STATE)."
 Folder = Annotated[str | None, typer.Option("--ledger", help=LEDGER_HELP)]
 
@@ -51,8 +52,10 @@ def spent(
     out = show.console()
     out.print(table)
     if unknown := [person for person, one in zip(asked, lost, strict=True) if not one.named]:
+        more = f" and {len(unknown) - MOST_NAMED:,} more" if len(unknown) > MOST_NAMED else ""
+        names = ", ".join(unknown[:MOST_NAMED]) + more
         out.print(
-            f"No release names {', '.join(unknown)} here; check the spelling, or name another --ledger.",
+            f"No release names {names} here; check the spelling, or name another --ledger.",
             markup=False, soft_wrap=True,
         )  # fmt: skip
 
@@ -143,9 +146,15 @@ def _opened(folder: str | None, json: str | None) -> Ledger:
 
 def _lines(path: Path) -> list[str]:
     from epsworth.files import reading
+    from epsworth.policy.ledger.ids import refusal
 
     with reading(path, "list of ids") as content:
-        return [line for text in content.decode("utf-8-sig").split("\n") if (line := text.removesuffix("\r"))]
+        lines = enumerate(content.decode("utf-8-sig").replace("\r\n", "\n").split("\n"), start=1)
+        found = {at: line for at, line in lines if line}
+        for at, line in found.items():
+            if why := refusal(line):
+                raise ValueError(f"line {at}: the id {why}")
+        return list(found.values())
 
 
 def _escaped(text: str) -> str:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
+_tables: list[str] = []  # that it reads
 VALUE = r"(?:True|'[^']*'|\d+(?:\.\d+)?|\.\.\.|)(?![\w./=(])"  # of an argument; what goes on is a file's name
-ROW = r"data row \d+, line \d+|((?:\A|data )row \d+)\b(?! \()"  # in a file of lines, or elsewhere
+ROW = r"(?:\A|(?<=, )|(?<=\bid in )|(?<=first: ))row (\d+)\b(?! \()"  # of which no file is named
+COUNTED = rf"{ROW}|\bdata row \d+\b(?!, line| \()"  # of which no line is named
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
 
-def name_options(options: Mapping[str, str]) -> None:
-    """Let messages name these options from now on."""
+def name_options(options: Mapping[str, str], tables: Sequence[str] = ()) -> None:
+    """Let messages name these options, and the rows of the one table, from now on."""
     _options.clear()
     _options.update(options)
+    _tables[:] = tables
 
 
 def in_options(message: object) -> str:
     r"""Return a message that names options in place of arguments; what the command has no option for stays.
 
     An argument is one where it is given (``again=True``): names of columns stay.
-    Rows are counted from 0, as Python does; where no line tells where one stands, that is said.
+    Rows are those of the one table, counted from 0, which is said where no line tells where one stands.
 
     Examples
     --------
@@ -35,12 +38,23 @@ def in_options(message: object) -> str:
     >>> name_options({})
     >>> in_options("row 0, age: the value is missing")
     'row 0 (counted from 0), age: the value is missing'
+    >>> name_options({}, ["t.csv"])
+    >>> in_options("row 0, age: the value is missing")
+    'data row 0, line 2 of t.csv, age: the value is missing'
     """
-    message = re.sub(ROW, lambda found: found[0] if found[1] is None else f"{found[1]} (counted from 0)", str(message))
+    message = re.sub(COUNTED, r"\g<0> (counted from 0)", re.sub(ROW, _placed, str(message)))
     names = "|".join(sorted(map(re.escape, _options), key=len, reverse=True))
     if not names:
         return message
     return re.sub(rf"{AT}\b({names})=({VALUE})", _given, message)
+
+
+def _placed(found: Any) -> str:
+    if len(_tables) != 1:
+        return str(found[0])
+    from epsworth.lines import first_line, place  # here: they need arrays, and a command starts without
+
+    return place(int(found[1]), _tables[0], first_line(_tables[0]))
 
 
 def _given(found: Any) -> str:

@@ -11,6 +11,7 @@ import typer
 from epsworth import inputs
 from epsworth.cli import asking, options, show
 from epsworth.cli.report import write_document_page
+from epsworth.refusals import is_ours
 from epsworth.rounding import round_up, show_up
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def _fit(privatizer: PACPrivatizer, X: Floats, labels: Any, groups: Any) -> None
                 warnings.filterwarnings("ignore", message=TOLD)  # printed with the limits
                 privatizer.fit(X, labels, groups=groups, progress=progress)
         except ValueError as error:  # the algorithm's own complaints about the table or its parameters, too
-            raise ValueError(str(error).splitlines()[0]) from None
+            whose = "" if is_ours(error) else "the algorithm refuses the table, or what --set gives: "
+            raise ValueError(whose + str(error).splitlines()[0]) from None
 
 
 def _check_at_least(at_least: float, estimator: Any, target: str | None) -> None:

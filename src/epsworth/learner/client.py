@@ -78,7 +78,7 @@ class Client:
     def guarantee(self, reports: int = 1) -> Pure:
         """Return what this many reports of one user keep together: epsilons add."""
         if isinstance(reports, bool) or not isinstance(reports, int) or reports < 1:
-            raise ValueError(f"reports must be a whole number of at least 1, got {reports!r}")
+            raise ValueError(f"reports must be a whole number of at least 1, got {short(reports)}")
         return self.config.promise(reports)
 
 

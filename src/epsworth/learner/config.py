@@ -321,7 +321,7 @@ class LatticeConfig(ClientConfig):
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
-        fix(self, "box", checked_box(self.box, self.d))
+        fix(self, "box", checked_box(self.box, self.d, self.names))
         fix(self, "d", len(self.box))
         fix(self, "classes", checked_classes(self.classes))
         fix(self, "names", _names(self.names, len(self.box)))
@@ -386,7 +386,7 @@ class LatticeConfig(ClientConfig):
         if (missing := np.isnan(points)).any():
             row, axis = np.argwhere(missing)[0]
             raise ValueError(
-                f"row {row}, {self.names[axis]}: the value is missing or no number; decide what stands for it"
+                f"row {row}, {self.names[axis]}: the value is missing or no number; fill it, or drop the row"
             )
         return self.scaled(points)
 
@@ -476,7 +476,7 @@ def _check_mechanism(config: LatticeConfig) -> None:
         raise ValueError(f"cells on {d} features hold nobody; use mechanism='cosine' with m <= 2, or fewer features")
     if config.rows == "hash" and not issubclass(kind, Rowed):
         raise ValueError(
-            f"rows='hash' needs a mechanism whose reports name a row, got {name!r}; use hadamard or cosine"
+            f"rows='hash' needs a mechanism whose reports name a row, got {short(name)}; use hadamard or cosine"
         )
     kernel = config.kernel
     if kernel.cells * kernel.outputs > MOST_CELLS or math.prod(kernel.shape) > MOST_COUNTERS:
@@ -495,8 +495,9 @@ def plain_epsilon(epsilon: Fraction) -> int | float | str:
     return float(epsilon) if stated(float(epsilon), "epsilon") == epsilon else str(epsilon)
 
 
-def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
+def checked_box(box: Any, d: int | None, names: Any = None) -> tuple[tuple[float, float], ...]:
     """Return the public range of each feature; one pair stands for all."""
+    d = None if d is None else whole("d", d, most=MOST_CELLS)
     try:
         pairs = np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -509,9 +510,9 @@ def checked_box(box: Any, d: int | None) -> tuple[tuple[float, float], ...]:
         )
     for i, (low, high) in enumerate(pairs.tolist()):
         if not (math.isfinite(high - low) and low < high):
-            raise ValueError(
-                f"box, feature {i}: need finite low < high, got {low:g} and {high:g}; give the public range"
-            )
+            named = isinstance(names, Sequence) and len(names) == len(pairs)
+            shown = f"column {names[i]!r}" if named else f"box, feature {i}"
+            raise ValueError(f"{shown}: need finite low < high, got {low:g} and {high:g}; give the public range")
     return tuple((low, high) for low, high in pairs.tolist())
 
 

@@ -424,12 +424,12 @@ def checked_users(users: object, hint: str) -> int:
 def checked_number(value: object, field: str) -> float:
     """Return a number as it is; refuse what is none."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{field} must be a number, got {value!r}; write it without quotes")
+        raise ValueError(f"{field} must be a number, got {short(value)}; write it without quotes")
     return value  # type: ignore[return-value]
 
 
 def checked_probability(value: object, field: str = "confidence") -> float:
     """Return a number between 0 and 1; refuse every other."""
     if not 0 < checked_number(value, field) < 1:
-        raise ValueError(f"{field} must lie between 0 and 1, got {value!r}")
+        raise ValueError(f"{field} must lie between 0 and 1, got {short(value)}")
     return value  # type: ignore[return-value]

@@ -33,7 +33,7 @@ from epsworth.learner.mechanism import (
 from epsworth.learner.mechanisms import MECHANISMS, MOST_CELLS, MOST_GRID_AXES
 from epsworth.learner.model import Classifier, Smoothing
 from epsworth.mechanisms.rational import stated
-from epsworth.numerals import whole
+from epsworth.numerals import short, whole
 from epsworth.results import Result, how_sure
 from epsworth.rounding import percent_down, show_down, show_up
 
@@ -165,9 +165,9 @@ def plan(
     if (epsilon, users, margin).count(None) != 1:
         raise ValueError("give exactly two of epsilon, users and margin; the plan is the third")
     if not 0 < checked_number(mass, "mass") <= 1:
-        raise ValueError(f"mass must lie in (0, 1], got {mass!r}; it bounds the share of users in the cell")
+        raise ValueError(f"mass must lie in (0, 1], got {short(mass)}; it bounds the share of users in the cell")
     if margin is not None and not 0 < checked_number(margin, "margin") <= mass:
-        raise ValueError(f"margin must lie in (0, {mass:g}], got {margin!r}: no cell's exceeds the share it holds")
+        raise ValueError(f"margin must lie in (0, {mass:g}], got {short(margin)}: no cell's exceeds the share it holds")
     checked_probability(confidence)
     checked_probability(power, "power")
     n = 1 if users is None else checked_users(users, "it is how many reports are expected")
@@ -248,7 +248,7 @@ def _out_of_reach(kernel: Mechanism, margin: float, fakes: int | Fraction) -> st
 def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction], Mechanism]:
     able = [name for name, kind in MECHANISMS.items() if kind.duels is not Mechanism.duels]  # of exact tests
     if mechanism not in able:
-        raise ValueError(f"mechanism must be one that certifies: {', '.join(able)}; got {mechanism!r}")
+        raise ValueError(f"mechanism must be one that certifies: {', '.join(able)}; got {short(mechanism)}")
     krr = mechanism == "krr"
     for name, value, needed in (("m", m, krr), ("d", d, krr or MECHANISMS[mechanism].overlapping)):
         if value is None and needed:
@@ -258,9 +258,9 @@ def _family(mechanism: str, m: int | None, d: int | None) -> Callable[[Fraction]
         if value is not None:
             whole(name, value)
     if d is not None and d > MOST_GRID_AXES:
-        raise ValueError(f"d must be at most {MOST_GRID_AXES}, got {d}; cells on more features hold nobody")
+        raise ValueError(f"d must be at most {MOST_GRID_AXES}, got {short(d)}; cells on more features hold nobody")
     if m is not None and m ** (d or 1) > MOST_CELLS:
-        raise ValueError(f"m = {m} gives more than {MOST_CELLS:.0e} cells; take a smaller m")
+        raise ValueError(f"m = {short(m)} gives more than {MOST_CELLS:.0e} cells; take a smaller m")
     return lambda epsilon: MECHANISMS[mechanism](epsilon, int(m or 1), int(d or 1), 2)
 
 
@@ -288,8 +288,8 @@ def _least(reached: Callable[[float], bool], low: float, high: float) -> float |
     while high - low > SHARP / 4 * high:
         middle = math.sqrt(low * high) if low > 0 else high / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
-    short = min(most, float(show_up(high)))  # as it will be printed
-    return short if reached(short) else high
+    shown = min(most, float(show_up(high)))  # as it will be printed
+    return shown if reached(shown) else high
 
 
 def rate(d: int, *, exponent: float = 1.0, margin_exponent: float = 1.0, private: bool = True) -> float:

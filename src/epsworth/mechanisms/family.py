@@ -63,7 +63,7 @@ def parse(words: str) -> Words:
     """
     if not isinstance(words, str):
         raise TypeError(
-            f"a mechanism is given by name, got {words!r}; pass your own as a mapping {{name: function of epsilon}}"
+            f"a mechanism is given by name, got {short(words)}; pass others in a mapping {{name: function of epsilon}}"
         )
     name, colon, tail = words.partition(":")
     if colon and not tail:
@@ -74,7 +74,7 @@ def parse(words: str) -> Words:
         raise ValueError(f"mechanism {words!r} gives an option twice; keep one")
     indicator, points = options.pop("indicator", None), options.pop("quantise", None)
     if isinstance(indicator, str):
-        raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {indicator!r}")
+        raise ValueError(f"mechanism {words!r}: indicator must be a probability, got {short(indicator)}")
     return Words(
         name,
         options,
@@ -130,7 +130,9 @@ def family(words: str) -> Family:
     if read.name not in MECHANISMS:
         close = difflib.get_close_matches(read.name, MECHANISMS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else "choose one of them"
-        raise ValueError(f"unknown mechanism {read.name!r}; the families are {', '.join(MECHANISMS)}, label_rr; {hint}")
+        raise ValueError(
+            f"unknown mechanism {short(read.name)}; the families are {', '.join(MECHANISMS)}, label_rr; {hint}"
+        )
     kind = MECHANISMS[read.name]
     allowed = [f.name for f in fields(kind) if f.name != "epsilon"]
     for option in read.options:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from epsworth.client.kernels import EPSILON_RANGE, exp_below
-from epsworth.numerals import DIGITS, fits
+from epsworth.numerals import DIGITS, fits, short
 
 Exact = str | int | float | Fraction | Decimal | np.integer[Any] | np.floating[Any]
 
@@ -33,7 +33,7 @@ def stated(value: Exact, field: str) -> Fraction:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction, Decimal)):
-        raise TypeError(f"{field} must be a number or its text, got {value!r}; write it as in '0.5'")
+        raise TypeError(f"{field} must be a number or its text, got {short(value)}; write it as in '0.5'")
     if not fits(value):
         raise ValueError(
             f"{field} must be positive and finite, of at most {DIGITS} digits before and after the point; round it"
@@ -42,10 +42,9 @@ def stated(value: Exact, field: str) -> Fraction:
         number = Fraction(repr(float(value)) if isinstance(value, float) else value)
         nearest = float(number)
     except (ValueError, OverflowError, ZeroDivisionError):
-        shown = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
-        raise ValueError(f"{field} must be positive and finite, got {shown}; write it as in '0.5'") from None
+        raise ValueError(f"{field} must be positive and finite, got {short(value)}; write it as in '0.5'") from None
     if not (number > 0 and 0 < nearest < math.inf):
-        raise ValueError(f"{field} must be positive and finite (as a double), got {value}")
+        raise ValueError(f"{field} must be positive and finite (as a double), got {short(value)}")
     return min(number, Fraction(nearest))
 
 
@@ -53,7 +52,8 @@ def stated_epsilon(value: Exact) -> Fraction:
     """Return the epsilon that a text states, in the analysis's range: beyond it, integers would grow without end."""
     epsilon, (low, high) = stated(value, "epsilon"), EPSILON_RANGE
     if not low <= float(epsilon) <= high:
-        raise ValueError(f"epsilon must lie between {low:g} and {high:g} (per feature), got {value}; give another")
+        allowed = f"between {low:g} and {high:g} (per feature)"
+        raise ValueError(f"epsilon must lie {allowed}, got {short(value)}; give another")
     return epsilon
 
 

@@ -57,7 +57,7 @@ def share(value: object, field: str, *, zero: bool = False) -> float:
     """Check a probability in (0, 1), or in [0, 1)."""
     number = positive(value, field, zero=zero)
     if number >= 1:
-        raise ValueError(f"{field} must be below 1, got {value!r}")
+        raise ValueError(f"{field} must be below 1, got {short(value)}")
     return number
 
 

@@ -238,9 +238,9 @@ def region(
         noise is added.  ``fixed``: the whole numbers in the region by default.
     """
     if kind not in ("absolute", "relative", "fixed"):
-        raise ValueError(f"region must be 'absolute', 'relative' or 'fixed', got {kind!r}")
+        raise ValueError(f"region must be 'absolute', 'relative' or 'fixed', got {short(kind)}")
     if kind != "relative" and offset is not None:
-        raise ValueError(f"offset belongs to region='relative', got {offset!r} for {kind!r}; drop it")
+        raise ValueError(f"offset belongs to region='relative', got {short(offset)} for {kind!r}; drop it")
     if kind == "absolute":
         if answers is not None:
             raise ValueError("answers belongs to region='relative' and 'fixed'; absolute errors do not need it")
@@ -248,7 +248,7 @@ def region(
     if kind == "relative":
         if offset is None or not positive(offset, "offset", zero=True):
             raise ValueError(
-                f"offset must be positive for region='relative', got {offset!r}: at the answer 0 the region is "
+                f"offset must be positive for region='relative', got {short(offset)}: at the answer 0 the region is "
                 "offset wide on either side"
             )
         if answers is None:

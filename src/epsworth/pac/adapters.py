@@ -46,7 +46,9 @@ def adapter_for(algorithm: Any) -> Prepare:
         raise TypeError(_why_not(algorithm, name))
     if callable(algorithm):
         return FunctionMechanism.prepare
-    raise TypeError(f"estimator must be {', '.join(ADAPTERS)}, 'mean' or a function of the rows, got {algorithm!r}")
+    raise TypeError(
+        f"estimator must be {', '.join(ADAPTERS)}, 'mean' or a function of the rows, got {short(algorithm)}"
+    )
 
 
 def prepared(adapter: Literal["auto"] | Prepare, algorithm: Any, X: Floats, y: Labels | None) -> Mechanism:
@@ -54,7 +56,7 @@ def prepared(adapter: Literal["auto"] | Prepare, algorithm: Any, X: Floats, y: L
     if adapter == "auto":
         return adapter_for(algorithm)(algorithm, X, y)
     if not callable(adapter):
-        raise TypeError(f"adapter must be 'auto' or a function of (estimator, X, y), got {adapter!r}")
+        raise TypeError(f"adapter must be 'auto' or a function of (estimator, X, y), got {short(adapter)}")
     found = adapter(algorithm, X.copy(), None if y is None else y.copy())  # what is not ours may write to what it gets
     if not isinstance(found, Mechanism):
         raise TypeError(f"adapter must return a Mechanism, got a {type(found).__name__}")
@@ -140,7 +142,7 @@ def _factories() -> dict[str, Callable[[], Any]]:
 def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"--set must be parameter=value, got {text!r}")
+        raise ValueError(f"--set must be parameter=value, got {short(text)}")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
+from epsworth.numerals import short
 from epsworth.pac.conversion import budget, dp_posterior, number
 from epsworth.rounding import show_up
 
@@ -39,7 +40,7 @@ class MI:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mi", _number("MI: the budget", self.mi))
         if not (self.mi > 0 and math.isfinite(self.mi)):
-            raise ValueError(f"MI: the budget must be positive and finite (nats), got {self.mi!r}")
+            raise ValueError(f"MI: the budget must be positive and finite (nats), got {short(self.mi)}")
 
     def __str__(self) -> str:
         """Return the budget with its unit."""
@@ -92,7 +93,7 @@ class DPEquivalent:
     def __init__(self, epsilon: float) -> None:
         object.__setattr__(self, "epsilon", _number("DPEquivalent: epsilon", epsilon))
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise ValueError(f"DPEquivalent: epsilon must be positive and finite, got {epsilon!r}")
+            raise ValueError(f"DPEquivalent: epsilon must be positive and finite, got {short(epsilon)}")
 
     @property
     def mi(self) -> float:
@@ -143,23 +144,23 @@ class RecordPosterior:
     def __post_init__(self) -> None:
         object.__setattr__(self, "q", _number("RecordPosterior: q", self.q))
         if not 0.5 < self.q < 1:
-            raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {self.q!r}")
+            raise ValueError(f"RecordPosterior: q must lie strictly between 0.5 and 1, got {short(self.q)}")
         if not isinstance(self.joint, (MI, Posterior, DPEquivalent)):
             raise TypeError(
-                f"RecordPosterior: joint must be MI(..), Posterior(..) or DPEquivalent(..), got {self.joint!r}"
+                f"RecordPosterior: joint must be MI(..), Posterior(..) or DPEquivalent(..), got {short(self.joint)}"
             )
         object.__setattr__(self, "fpr", _number("RecordPosterior: fpr", self.fpr))
         if not 0 < self.fpr < 1:
-            raise ValueError(f"RecordPosterior: fpr must lie strictly between 0 and 1, got {self.fpr!r}")
+            raise ValueError(f"RecordPosterior: fpr must lie strictly between 0 and 1, got {short(self.fpr)}")
         if self.tpr is not None:
             object.__setattr__(self, "tpr", _number("RecordPosterior: tpr", self.tpr))
             if not self.fpr < self.tpr <= 1:
-                raise ValueError(f"RecordPosterior: tpr must lie above fpr and at most at 1, got {self.tpr!r}")
+                raise ValueError(f"RecordPosterior: tpr must lie above fpr and at most at 1, got {short(self.tpr)}")
         if self.near is None:
             return
         object.__setattr__(self, "near", _number("RecordPosterior: near", self.near, up=True))
         if not (self.near > 0 and math.isfinite(self.near)):
-            raise ValueError(f"RecordPosterior: near must be positive and finite, or None, got {self.near!r}")
+            raise ValueError(f"RecordPosterior: near must be positive and finite, or None, got {short(self.near)}")
 
     def __str__(self) -> str:
         """Return the promise in words."""
@@ -175,7 +176,7 @@ def as_budget(given: object) -> Budget:
     if isinstance(given, (MI, Posterior, RecordPosterior, DPEquivalent)):
         return given
     raise TypeError(
-        f"budget must be MI(..), Posterior(..), RecordPosterior(..) or DPEquivalent(..), got {given!r}; "
+        f"budget must be MI(..), Posterior(..), RecordPosterior(..) or DPEquivalent(..), got {short(given)}; "
         "for nats write MI(1/16)"
     )
 

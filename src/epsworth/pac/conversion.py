@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from numbers import Integral, Real
 
+from epsworth.numerals import short
 from epsworth.rounding import float_above
 
 MOST_RECORDS = 100_000  # of `generalised_prior`, whose whole numbers have as many digits
@@ -316,7 +317,7 @@ def _rate(r: float) -> float:
 def number(name: str, value: object) -> float:
     """Return a number as a float, or say what it must be."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {value!r}")
+        raise TypeError(f"{name} must be a number, such as 1 / 16 without quotes, got {short(value)}")
     try:
         return float(value)
     except OverflowError:

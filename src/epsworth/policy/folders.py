@@ -34,7 +34,7 @@ def folder_named(what: str, path: object) -> Path:
     """Return the path of a folder; what names none is refused in a sentence."""
     if isinstance(path, str) and path == "":  # which would be the current folder
         raise ValueError(f"the {what}'s folder has an empty name; give one, or . for the current folder")
-    return check_name(what, file_named(path))
+    return check_name(what, file_named(path, what))
 
 
 def to_disk(folder: Path) -> None:

@@ -194,7 +194,7 @@ class Policy(Result):
             raise ValueError("sample: a tailored policy cannot sample its features too; leave out [sample]")
         _check_count(self.sampling.features, len(self.rules))
         if self.sampling.unsampled not in UNSAMPLED:
-            raise ValueError(f"sample.unsampled: must be 'missing' or 'scaled', got {self.sampling.unsampled!r}")
+            raise ValueError(f"sample.unsampled: must be 'missing' or 'scaled', got {short(self.sampling.unsampled)}")
         if self.sampling.unsampled == "scaled":
             for feature in (rule.feature for rule in self.rules):
                 if feature.categories is not None or feature.integer:
@@ -447,7 +447,7 @@ def _shares(epsilon: Amount, features: Sequence[Feature], per: Unit, sample: int
 
 def _check_count(k: object, d: int) -> None:
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= d:
-        raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {k!r}")
+        raise ValueError(f"sample.features: must be a whole number from 1 to {d}, got {short(k)}")
 
 
 def canonical(words: str) -> str:

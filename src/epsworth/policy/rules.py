@@ -13,7 +13,7 @@ from epsworth.grids import BITS
 from epsworth.mechanisms import MECHANISMS, GridMechanism, Kernel, Mechanism, kernel
 from epsworth.mechanisms.family import parse
 from epsworth.mechanisms.rational import stated_epsilon
-from epsworth.numerals import exact_decimal
+from epsworth.numerals import exact_decimal, short
 from epsworth.rounding import show_up
 from epsworth.space import Feature
 
@@ -58,17 +58,19 @@ class Rule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", exact_decimal("epsilon", self.epsilon))
         if not self.epsilon > 0:
-            raise ValueError(f"epsilon: must be positive, got {self.epsilon}")
+            raise ValueError(f"epsilon: must be positive, got {short(self.epsilon)}")
         stated_epsilon(self.epsilon)
         categories = self.feature.categories
         for value in categories or ():
             if not isinstance(value, (str, int, float)):
-                raise ValueError(f"categories: must be texts, numbers or booleans, got {value!r}; write it as a text")
+                raise ValueError(
+                    f"categories: must be texts, numbers or booleans, got {short(value)}; write it as a text"
+                )
         if self.outside is not None and categories is not None and self.outside not in categories:
             raise ValueError(f"outside: {self.outside!r} is not one of the categories; declare it or choose another")
         if categories is None:
             if self.outside not in (None, "clamp"):
-                raise ValueError(f"outside: numbers outside the range are clamped ('clamp'), got {self.outside!r}")
+                raise ValueError(f"outside: numbers outside the range are clamped ('clamp'), got {short(self.outside)}")
             object.__setattr__(self, "outside", "clamp")
         self.kernel  # noqa: B018  refuses what cannot be sampled exactly
 

@@ -120,7 +120,10 @@ def _trade_off(plan: Plan, question: Document) -> Block:
 def _curves(plan: Plan, question: Document) -> list[tuple[float, dict[float, int]]]:
     """Return, by margin, the users that every epsilon takes: as `plan` finds them, the plan's own among them."""
     quick, mass = plan.mechanism in QUICK, 1.0 if question.get("mass") is None else question["mass"]
-    near = (float(show_up(plan.epsilon * factor, 3)) for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5))
+    near = (
+        float(show_up(plan.epsilon * factor, 3))
+        for factor in np.geomspace(1 / SPAN, SPAN, STOPS if quick else 5).tolist()
+    )
     grid = sorted({e for e in near if 0.01 <= e <= 30 and abs(e / plan.epsilon - 1) > 0.01} | {plan.epsilon})
     curves = []
     for factor in FACTORS if quick else (1.0,):

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from epsworth.documents import FOREIGN, in_words, read_as, read_json
+from epsworth.documents import in_words, json_of, read_as, read_json
 from epsworth.files import RESULT_BYTES, file_named, reading
 from epsworth.numerals import short
 from epsworth.policy import Policy
+from epsworth.refusals import is_ours
 from epsworth.report.curves import curves_page
 from epsworth.report.curves_view import CurvesView, quantities_of
 from epsworth.report.learned import learnt_page, plan_page, table_page
@@ -111,13 +112,16 @@ def report(
     source = Source(b"", command, origins or {}, heading or Heading())
     requested = dict(zip(REQUEST, (at_least, on, of, delta, max_epsilon, at_most_sure), strict=True))
     if isinstance(result, (str, Path)):
-        return _of_file(file_named(result), requested, source)
+        return _of_file(file_named(result, "result"), requested, source)
     if isinstance(result, Policy):
         return _of_policy(result.to_toml(), requested, source)
     if isinstance(result, Tailored):
         result = document_of(result)
     if isinstance(result, Mapping):
-        content = _json(result)
+        try:
+            content = json_of(result)
+        except ValueError as error:
+            raise ValueError(f"result: {error}") from None
         return _of_document(json.loads(content), requested, replace(source, content=content))
     if not isinstance(result, (Curves, StudyResult)):
         raise TypeError(f"result must be {KINDS}, got a {type(result).__name__}")
@@ -207,15 +211,12 @@ def _merge(defaults: dict[str, Any], requested: dict[str, Any]) -> dict[str, Any
 
 def _json(document: Document) -> bytes:
     """Return a result as `save` writes it."""
-    try:
-        return (json.dumps(dict(document), allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"result holds what JSON cannot: {error}; pass what to_dict returns") from None
+    return (json.dumps(document, allow_nan=False) + "\n").encode()
 
 
 def _check_no_request(requested: dict[str, Any]) -> None:
-    if any(value is not None for value in requested.values()):
-        raise ValueError(f"nothing is asked of this result: leave out {', '.join(REQUEST)}")
+    if asked := [f"{name}=" for name, value in requested.items() if value is not None]:
+        raise ValueError(f"nothing is asked of this result: leave out {', '.join(asked)}")
 
 
 @contextmanager
@@ -224,6 +225,6 @@ def _check_damage() -> Iterator[None]:
     try:
         yield
     except (TypeError, KeyError, IndexError, AttributeError, ArithmeticError, StopIteration, ValueError) as error:
-        if isinstance(error, ValueError) and not str(error).startswith(FOREIGN):
+        if isinstance(error, ValueError) and is_ours(error):
             raise
         raise ValueError(f"result: damaged or incomplete ({in_words(error)})") from None

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.lines import place
+from epsworth.lines import first_line, place
 from epsworth.space import Feature
 from epsworth.values import spelling, written
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")  # keys that TOML takes without quotes
-CSV = (".csv", ".csv.gz")
 
 
 def check_gaps(
@@ -53,8 +52,7 @@ def check_gaps(
             result, row = f"{int(gaps.sum()):,} of {len(gaps):,} rows", int(np.argmax(gaps))
             shown = feature.name if looks_like_header(names) else shown_name(feature.name, names)
             remedy = _remedy(feature, shown, table) if declared else _ranges_first(table)
-            first = 2 if str(table).lower().endswith(CSV) else None  # after the header
-            where = f"row {row}" if table is None else place(row, table, first)
+            where = f"row {row}" if table is None else place(row, table, first_line(table))
             raise ValueError(f"{result} lack {shown} (first: {where}). {remedy}")
 
 

@@ -167,7 +167,7 @@ def check_at(at: Sequence[int] | slice, count: int) -> Sequence[int] | slice:
 def _paid(confidence: float, spent: float, among: int) -> tuple[Risk, float]:
     """Return a risk that has paid for the bounds on the records and on the population, and the miss of one of these."""
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {short(confidence)}")
     risk = Risk.of(confidence)
     used = Fraction(math.nextafter(spent, 1)) if spent else Fraction(0)
     if used >= risk.total:

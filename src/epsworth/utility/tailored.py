@@ -167,7 +167,7 @@ def _check(
     if wish == "accuracy" and y is None:
         raise ValueError("wish='accuracy' needs the true labels of the public records: give y")
     if not 0 <= as_float(fidelity) < np.inf:
-        raise ValueError(f"fidelity must not be negative, and finite, got {fidelity!r}")
+        raise ValueError(f"fidelity must not be negative, and finite, got {short(fidelity)}")
     if fidelity and cells == 1:
         raise ValueError("fidelity needs cells, between which what is sent can differ; give cells=32, say")
     truth("draw", draw)

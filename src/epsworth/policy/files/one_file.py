@@ -297,7 +297,7 @@ def kind_of_ends(source: str | Path, destination: str | Path, kind: Format | Non
         raise ValueError(f"input and output must be of one kind, got {' and '.join(sorted(map(str, kinds)))}")
     chosen = kinds.pop() if kinds else "csv"
     if chosen not in ENDINGS.values():
-        raise ValueError(f"the format must be csv, jsonl or parquet, got {chosen!r}")
+        raise ValueError(f"the format must be csv, jsonl or parquet, got {short(chosen)}")
     if chosen == "parquet" and len(found) < 2:
         raise ValueError("parquet cannot be streamed through standard input or output; give two files")
     assert chosen is not None

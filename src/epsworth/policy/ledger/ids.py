@@ -71,7 +71,7 @@ class IdError(ValueError):
     """An id is refused: in which row, and why, but never the id."""
 
     def __init__(self, row: int, why: str) -> None:
-        super().__init__(f"the id in row {row} (counted from 0) {why}")
+        super().__init__(f"the id in row {row} {why}")
         self.row, self.why = row, why
 
     def __reduce__(self) -> tuple[type[IdError], tuple[int, str]]:
