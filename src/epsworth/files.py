@@ -31,8 +31,10 @@ def file_named(path: object, field: str = "path") -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{field} must name a file, as a text or a Path, got {short(path)}")
     text = os.fspath(path)
-    if not 0 < len(text) <= LONGEST or "\0" in text or max(map(len, text.split(os.sep))) > LONGEST_PART:
-        allowed = f"1 to {LONGEST} letters, without NUL, and {LONGEST_PART} at most between two slashes"
+    if "\0" in text:
+        raise ValueError(f"the {field} {short(text)}: a name holds no NUL; give another")
+    if not 0 < len(text) <= LONGEST or max(map(len, text.split(os.sep))) > LONGEST_PART:
+        allowed = f"1 to {LONGEST} letters, {LONGEST_PART} at most between two slashes"
         raise ValueError(f"{field} must be a path of {allowed}, got {short(text)}")
     return Path(path)
 

@@ -120,7 +120,9 @@ def test_numbers_of_libraries_are_numbers_of_a_document():
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000, "x" * 256])
 def test_what_can_name_no_file_is_told_in_short(path):
-    with pytest.raises(ValueError, match=r"^result must be a path of 1 to 4096 letters, without NUL, ") as refused:
+    with pytest.raises(
+        ValueError, match=r"^(result must be a path of 1 to 4096 letters|the result .* holds no NUL)"
+    ) as refused:
         ew.report.report(path)
     assert len(str(refused.value)) < 200
 
