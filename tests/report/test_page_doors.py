@@ -118,13 +118,13 @@ def test_numbers_of_libraries_are_numbers_of_a_document():
     assert ew.report.report(made | {"floor": np.float64(made["floor"])}).html == ew.report.report(made).html
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "x" * 5000, "x" * 256])
-def test_what_can_name_no_file_is_told_in_short(path):
-    with pytest.raises(
-        ValueError, match=r"^(result must be a path of 1 to 4096 letters|the result .* holds no NUL)"
-    ) as refused:
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("", "result must name a file, got an empty text"), ("a\0b", "the result file 'a.*b': a name holds no NUL")],
+)
+def test_what_can_name_no_file_is_told(path, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
         ew.report.report(path)
-    assert len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize("entry", ["mechanisms", "epsilons_per_record", "stability", "labels"])

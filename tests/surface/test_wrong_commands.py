@@ -233,6 +233,12 @@ def test_a_wrong_table(refused, tmp_path, name, content, says):
     assert says in told
 
 
+def test_a_path_of_thousands_of_letters_is_not_repeated(refused):
+    told = refused("recommend", f"{'x' * 5000}.skops", "test.csv", "-s", "age")
+    assert "xxx..." in told
+    assert len(told) < 500
+
+
 @pytest.mark.parametrize(("edit", "says"), POLICIES)
 @pytest.mark.cases("all")
 def test_a_wrong_policy(refused, place, tmp_path, edit, says):
