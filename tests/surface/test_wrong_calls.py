@@ -38,7 +38,7 @@ CALLS = {  # what is called, and what its sentence says
     "a mechanism under a number": (lambda t: ask(t, mechanisms={1: t.nothing}), "function of epsilon needs a name"),
     "labels that are texts of their own": (lambda t: ask(t, y="b"), "y must hold one label per record"),
     "a checkpoint among other files": (lambda t: ask(t, checkpoint=t.folder), "it holds other files"),
-    "a folder of a long name": (lambda t: ask(t, checkpoint="c" * 300), "checkpoint must be a path of 1 to 4096"),
+    "a folder of a long name": (lambda t: ask(t, checkpoint="c" * 300), "checkpoint: cannot use the folder"),
     "a folder where none can be": (lambda t: ask(t, checkpoint="/proc/none"), "cannot make the folder /proc/none"),
     "no epsilons": (lambda t: ask(t, epsilons=None), "epsilons must be numbers, got None"),
     "a table in place of mechanisms": (lambda t: ask(t, mechanisms=t.frame.to_numpy()), "mechanisms must be names, or"),
@@ -109,7 +109,7 @@ CALLS = {  # what is called, and what its sentence says
     ),
     "a ledger's name that is too long": (
         lambda t: ew.perturb_file(t.policy, t.folder / "t.csv", t.folder / "o.csv", ledger="l" * 5000),
-        "ledger must be a path of 1 to 4096 letters",
+        "cannot be kept (File name too long)",
     ),
     "more reports than doubles count": (
         lambda t: ew.shuffled(1.0, users=10**400, delta=1e-6), "users must be a whole number from 0 to"

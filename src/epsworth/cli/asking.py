@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from epsworth.utility.deadline import RunState
 
 
+KNOWN = "as every average is known (--within-seconds inf goes on)"
 PATIENCE = 10.0  # seconds that a run goes on for what it was not asked for, before and after
 NEARLY = 0.5  # share of the work from which on the rest is foreseen
 CLEAR = 0.06  # width of an average that is told, and decided
@@ -193,8 +194,8 @@ def compute(
         running(f"asking the classifier{f', {within:g} s at most' if within else ''}", show, within=within) as run,
     ):
 
-        def watch(standing: RunState) -> bool:
-            return run.watch(standing) or (enough is not None and enough(standing))
+        def watch(standing: RunState) -> bool | str:
+            return run.watch(standing) or (KNOWN if enough is not None and enough(standing) else False)
 
         options |= {"progress": run.progress, "watch": watch, "n_jobs": n_jobs, "seconds": left_of(within, began)}
         how = None if folder is not None else Run.of(**options)

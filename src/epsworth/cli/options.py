@@ -127,7 +127,8 @@ Trust = Annotated[
         help="Types that a skops file may hold; alone: load pickles, programs and all types, which runs their code.",
     ),
 ]
-TABLES = ("table", "--file")  # words of files in which rows are counted
+TABLES = ("table", "--file", "model")  # words of files in which rows are counted: profile's first may be its table
+ENDINGS = (".csv", ".csv.gz", ".jsonl", ".ndjson", ".parquet", "-")  # of these
 STREAM_OR_FILE = "FILE"  # metavar of texts that name a file, or by - a standard stream
 Json = Annotated[
     str | None,
@@ -264,8 +265,8 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        tables = [given[name] for name, word in files.items() if word in TABLES and given[name] is not None]
-        messages.name_options(arguments, list(map(str, tables)))
+        tables = [str(given[name]) for name, word in files.items() if word in TABLES]
+        messages.name_options(arguments, [one for one in tables if one.lower().endswith(ENDINGS)])
         if given.get("verbose", False) and given.get("quiet", False):
             raise ValueError("--quiet prints the verdict alone, and --verbose everything; give one of them")
         if given.get("verbose", False):

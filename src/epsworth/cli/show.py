@@ -200,10 +200,12 @@ def suggest_perturb(path: Path, columns: Sequence[str] = ()) -> None:
 
     policy = Policy.load(path)
     if (left := policy.passing.unknown(columns, policy.names)) and looks_like_header(columns):
-        why = "left out, or perturb refuses the table; without --drop: sent"
+        why = "perturb leaves them out then; without --drop it sends them as they are"
         suggest("policy", "pass", path, "--drop", ",".join(left), why=why)
         return
-    suggest("perturb", path, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
+    suggest(
+        "perturb", path, "TABLE", "RELEASED", why="what every client runs; --id counts by person, --dry-run looks first"
+    )
 
 
 def suggest_page(json: str | None, report: Path | None) -> None:

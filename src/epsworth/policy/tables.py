@@ -81,7 +81,7 @@ def perturb(policy: Given, table: Any) -> Any:
     """Perturb a table as the policy says, with draws fit for release.
 
     Claim: each record of the result keeps ``policy.guarantee`` against whoever sees it, once.  Perturbing the same
-    record again adds the same epsilon again.
+    record again adds the same epsilon again; no ledger counts it, as `perturb_file` does.
 
     Parameters
     ----------

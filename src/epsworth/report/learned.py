@@ -329,7 +329,7 @@ def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
     y = Axis("score", min(scores), max(scores))  # one for all, so that noise looks as small as it is
     for column in columns:
         title, edges = printable(column["name"], 50), column["edges"]
-        description = f"What values of {title} say, compared with the label {first}."
+        description = f'What values of {title} say, compared with the label "{first}".'
         parts = column["values"] or [f"{approx(a)} to {approx(b)}" for a, b in pairwise(edges)]
         rows = [[name(word, 40), *map(approx, row)] for word, row in zip(parts, column["scores"], strict=True)]
         rows += [["a gap", *map(approx, column["gap"])]] if column["gap"] is not None else []
@@ -342,6 +342,6 @@ def _values(columns: Sequence[Document], classes: Sequence[str]) -> Block:
             lines = [Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step") for word, row in by_label]
             x = Axis(title, edges[0], edges[-1])
             figures.append(Chart(description, x, y, lines, rules=[(0.0, "says nothing")], height=250))
-    caption = f"A score above zero speaks for a label, and against the label {first}."
+    caption = f'A score above zero speaks for a label, and against the label "{first}".'
     parts = [blocks.figures(*figures)] if figures else []
     return blocks.section("values", "What values say", *parts, *numbers, caption, kind=" across")

@@ -160,7 +160,7 @@ def _policy_limits(policy: Policy) -> Block:
     sentences = [
         f"{f'Sent as they are: {some}' if passing else 'No other column is sent'}; a column that the policy does not "
         "name is refused; that a person takes part is seen, too.",
-        f"{text.ONE_RELEASE} Clients can keep a ledger.",
+        f"{text.ONE_RELEASE} epsworth perturb counts them in a ledger, by person.",
         "The promise holds where clients run this very policy: compare its fingerprint, and ask where its "
         f"{what} came from.",
         "How often labels stay depends on the classifier: ask epsworth utility --policy.",

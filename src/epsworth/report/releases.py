@@ -140,7 +140,7 @@ def _noise_limits(best: Any, left_out: Mapping[str, str]) -> Block:
 
 
 def pac_page(result: Document, source: Source) -> Page:
-    """Return the page of a release: what it tells, what an adversary can do with it, how much noise that took.
+    """Return the page of a release: what it tells, what an attacker can do with it, how much noise that took.
 
     It holds what was released, and functions of the pool that the promise admits: nothing of the secret sub-sample.
     """
@@ -192,7 +192,7 @@ def pac_page(result: Document, source: Source) -> Page:
 
 
 def _attacks(report: Document) -> Block:
-    """Return what an adversary tries, and its success before and at most after."""
+    """Return what an attacker tries, and its success before and at most after."""
     blind, world = report["largest_record_prior"], "of_naming_the_world"
     attacks = [("was this row used?", blind, report["posterior_of_membership"])]
     if report.get(f"posterior_{world}") is not None:
@@ -210,7 +210,7 @@ def _attacks(report: Document) -> Block:
         bars = blocks.bars(label, ((f"before: {before}", prior), (f"after: {after}", most)))
         parts += [blocks.paragraph(question, "what"), bars]
     numbers = blocks.details("success before and at most after", ("question", "blindly", "at most after"), rows)
-    return blocks.section("ranking", "What an adversary can do", *parts, numbers, caption)
+    return blocks.section("ranking", "What an attacker can do", *parts, numbers, caption)
 
 
 def _numbers(values: Document, noise: Sequence[Document], report: Document) -> Block:

@@ -166,8 +166,9 @@ class Deadline:
         if self.stopped is None and self.watch is not None:
             standing = RunState(self.done, passed, self.mechanisms, self.epsilons, self.proven)
             wish = self.watch(standing)
-            asked = isinstance(wish, (bool, np.bool_)) and bool(wish)  # comparisons of averages are NumPy's
-            self.stopped = f"on request, after {passed:.1f} seconds" if asked else None
+            asked = isinstance(wish, (bool, np.bool_, str)) and bool(wish)  # comparisons of averages are NumPy's
+            why = wish if isinstance(wish, str) else "on request"
+            self.stopped = f"{why}, after {passed:.1f} seconds" if asked else None
         if self.stopped is not None:
             raise Stopped(self.stopped)
 

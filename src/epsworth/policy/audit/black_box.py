@@ -137,7 +137,7 @@ class Replay:
     attempt : str
         What was done.
     same : bool or None
-        Whether both blocks of draws were identical; None where the attempt failed.
+        Whether both blocks of draws were identical; None where the attempt could tell nothing.
     chance : float
         Largest probability that independent blocks are identical.
     fault : bool
@@ -152,7 +152,7 @@ class Replay:
     def __str__(self) -> str:
         """Return the attempt's outcome in a sentence."""
         if self.same is None:
-            return f"{self.attempt}: could not be tried"
+            return f"{self.attempt}: left out, as it could tell nothing here"
         if not self.same:
             return f"{self.attempt}: different draws"
         chance = f"independent ones agree with probability at most {show_up(self.chance, 1)}"
