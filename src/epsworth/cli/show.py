@@ -203,9 +203,7 @@ def suggest_perturb(path: Path, columns: Sequence[str] = ()) -> None:
         why = "perturb leaves them out then; without --drop it sends them as they are"
         suggest("policy", "pass", path, "--drop", ",".join(left), why=why)
         return
-    suggest(
-        "perturb", path, "TABLE", "RELEASED", why="what every client runs; --id counts by person, --dry-run looks first"
-    )
+    suggest("perturb", path, "people.csv", "released.csv", why="what every client runs; --dry-run looks first")
 
 
 def suggest_page(json: str | None, report: Path | None) -> None:
