@@ -243,10 +243,13 @@ def _pool(
                 f"--domain declares no range for the column {shown}; declare it, or leave it out with --drop"
             )
         own = column(features, name)
+        own = own.fill_nan(None) if own.dtype.is_float() else own
+        own = own if declared is None or (gap := declared[name].missing) is None else own.fill_null(gap)
         values = own.to_numpy()
         if own.is_null().any():
             row = own.is_null().to_list().index(True)
-            raise ValueError(f"row {row}, {name if header else shown}: the value is missing; fill it, or drop the row")
+            where = f"row {row}, {name if header else shown}"
+            raise ValueError(f"{where}: the value is missing; fill it, or drop the row, or declare missing in --domain")
         if declared is None and not own.dtype.is_numeric():
             raise ValueError(
                 f"the column {shown} is not of numbers; leave it out with --drop, recode it, or declare its categories"

@@ -138,14 +138,15 @@ def trade_off(
 
 def histogram(
     description: str, label: str, edges: Sequence[float], laws: Mapping[str, Sequence[float]], title: str,
-    heads: Sequence[str], **more: Any,
+    heads: Sequence[str], parts: Sequence[str] = (), **more: Any,
 ) -> tuple[Chart, Block]:  # fmt: skip
-    """Return how likely values fall between edges, by law: a chart of steps, and its numbers."""
+    """Return how likely values fall between edges, by law: a chart of steps, and its numbers, by part."""
     lines = [Line(word, [*zip(edges, [*row, row[-1]], strict=True)], "step") for word, row in laws.items()]
     most = max(1e-12, *(max(row) for row in laws.values()))
+    parts = parts or [f"{text.approx(a)} to {text.approx(b)}" for a, b in pairwise(edges)]
     rows = [
-        [f"{text.approx(a)} to {text.approx(b)}", *(f"{text.approx(100 * one)}{text.SPACE}%" for one in shares)]
-        for (a, b), *shares in zip(pairwise(edges), *laws.values(), strict=True)
+        [part, *(f"{text.approx(100 * one)}{text.SPACE}%" for one in shares)]
+        for part, *shares in zip(parts, *laws.values(), strict=True)
     ]
     x, y = Axis(label, edges[0], edges[-1]), Axis("chance", 0.0, 1.05 * most, percent=True)
     return Chart(description, x, y, lines, **more), details(title, heads, rows)

@@ -227,7 +227,7 @@ def _map(result: Document) -> Block:
         box = [(low - half, high + half) for (low, high), half in zip(box, halves, strict=True)]
     kinds, certified = kinds_of(result), result["certified"] is not None
     fills = kinds if certified else [FILLED] * len(labels)
-    caption = "Filled in full: the label is predicted in a cell's middle, and certified of the cell."
+    caption = "In full colour: the label that is predicted in the middle of a cell is certified of the cell."
     if not certified:
         caption = "Labels as they are predicted; this mechanism's reports carry no certificate."
     elif result["differing"]:

@@ -43,8 +43,8 @@ def policy_page(policy: Policy, source: Source, content: str) -> Page:
     )  # fmt: skip
     ceilings = [[str(labels), share_up(ceiling(promise.epsilon, labels, promise.delta))] for labels in LABELS]
     sentence = (
-        "If a record's perturbed values can lead to so many different labels, then for at least one of them any "
-        "classifier, whatever it does with what is sent, gives that label at most so often."
+        "Where perturbed values decide between so many labels, every classifier, whatever it does with what is sent, "
+        "gives some record its label at most so often."
     )
     sections = [
         _promise(policy),
@@ -133,6 +133,7 @@ def _of_number(rule: Rule) -> tuple[Chart, Block]:
     if points <= COUNTED:
         cuts = np.arange(0, points, 1 if points <= SINGLE else math.ceil(points / CELLS))
         share = (np.append(cuts, points) - 0.5) / (points - 1)
+    single = np.linspace(feature.lower, feature.upper, points).tolist() if points <= SINGLE else []
     masses = Released.of(rule).law(np.array([0.0, 0.5, 1.0])).cell_masses(share)
     edges = (feature.lower + (feature.upper - feature.lower) * np.clip(share, 0, 1)).tolist()
     values = (feature.lower, (feature.lower + feature.upper) / 2, feature.upper)
@@ -140,6 +141,7 @@ def _of_number(rule: Rule) -> tuple[Chart, Block]:
         f"How likely a released value of {title} falls where, by {printable(mechanism_name(rule.mechanism))}, for a "
         "low, a middle and a high true value.", title, edges, dict(zip(VALUES, masses.tolist(), strict=True)),
         f"what is sent of {title}", (f"released {title}", *(f"from {value:g}, about" for value in values)), height=250,
+        parts=[f"{value:g}" for value in single],
     )  # fmt: skip
 
 
