@@ -66,7 +66,9 @@ def read_json(text: str | bytes) -> Any:
     except UnicodeDecodeError:
         raise ValueError("holds no JSON but binary, or text that is not UTF-8; give a file of JSON") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"holds no JSON ({error}); give a file of JSON, whole") from None
+        raise ValueError(
+            f"holds no JSON (from line {error.lineno}, column {error.colno} on); give a file of JSON, whole"
+        ) from None
     _check(document, HELD)
     return document
 

@@ -83,6 +83,11 @@ def test_hostile_names_labels_and_notes_are_shown_and_do_nothing():
     assert [name[:24] for name in read.numbers["names"]] == ["</script><script>alert(1", "{name}", "a" * 24]
 
 
+def test_many_mechanisms_of_long_names_fit_into_a_quarter_of_a_megabyte():
+    made = curves(24, 40, 60, names=[f"mechanism {i:02d} {'x' * 47}" for i in range(24)], accuracy=True)
+    assert len(ew.report.report(made).html.encode()) <= 250_000
+
+
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.slow
 def test_ten_thousand_records_fit_into_a_quarter_of_a_megabyte(accuracy):

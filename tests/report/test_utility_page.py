@@ -305,6 +305,9 @@ def test_files_stand_in_a_pages_command_without_their_folders():
         "epsworth utility m.skops data/jane/a.csv.gz -s km/h": "epsworth utility m.skops a.csv.gz -s km/h",
         "epsworth utility 'https://jane:pw@here:8080/v2?token=1#x'": "epsworth utility 'https://here:8080/v2'",
         "epsworth utility ~jane/m.skops ~/a.csv": "epsworth utility m.skops a.csv",
+        "epsworth utility https://me:p@ss/w@here/v2?mail=a@b a.csv": "epsworth utility https://here/v2 a.csv",
+        "epsworth run 'https://here/v2?t=a b c' @/home/jane/args": "epsworth run 'https://here/v2' args",
+        "epsworth report file:///home/jane/t.7z -ohome/jane/x.html": "epsworth report t.7z -ox.html",
     }.items():
         assert without_folders(told) == shown
 

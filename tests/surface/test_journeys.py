@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
 import json
 import re
 import shlex
@@ -79,6 +82,38 @@ def test_three_commands_lead_from_a_model_to_released_rows(cli, place, monkeypat
     assert released["sbp"].notna().all()
     assert (released["age"] % 1 == 0).all()
     assert (released["glucose"].fillna(-1) == people["glucose"].fillna(-1)).all()
+
+
+def test_the_page_of_an_answer_holds_what_json_writes(cli, place):
+    asked = ("model.skops", "test.csv", "-s", "age", "--domain", "ranges.toml", "-e", "1,4", "-m", "pm", "--seed", "1")
+    code, _, err = cli("recommend", *asked, "--at-least", "0.6", "--json", "all.json", "--report", "page.html")
+    assert code == 0, err
+    page, content = Path("page.html").read_text(encoding="utf-8"), Path("all.json").read_bytes()
+    assert hashlib.sha256(content).hexdigest() in page
+    assert gzip.decompress(base64.b64decode(re.search(r'id="whole">([^<]*)<', page)[1])) == content
+    code, _, err = cli("report", "all.json", "-o", "again.html")
+    assert code == 0, err
+    assert sentence(Path("again.html").read_text(encoding="utf-8")) == sentence(page)
+
+
+def sentence(page):
+    return re.search(r'<p class="sentence"[^>]*>(.*?)</p>', page)[1]
+
+
+def test_more_mechanisms_than_a_page_holds_are_refused_before_any_work(cli, place):
+    words = [word for k in range(2, 27) for word in ("-m", f"krr:k={k}")]
+    told = cli("utility", "none.skops", "test.csv", "-s", "age", *words, "--report", "page.html")
+    assert told[0] == 2
+    assert "a page shows at most 24 mechanisms, got 25; ask about fewer" in told[2]
+
+
+def test_a_split_without_a_policy_suggests_the_same_with_one(cli, place, monkeypatch):
+    asked = ["split", "model.skops", "test.csv", "-s", "age,bmi", "--domain", "ranges.toml", "-e", "4", "--on", "worst"]
+    asked += ["--missing", "bmi=27"]
+    monkeypatch.setattr("sys.argv", ["epsworth", *asked])
+    code, out, err = cli(*asked)
+    assert code == 0, err
+    assert suggested(out) == [*asked, "--policy", "policy.toml"]
 
 
 def test_a_saved_answer_answers_again_without_the_model(cli, place):

@@ -218,8 +218,12 @@ def encoded(given: Mapping[str, Any], table: Path, **how: Any) -> tuple[Any, Enc
         rows = read_table(table, sep=given["sep"])
         kept = chosen(rows.columns, given["target"], None, None, given["drop"])
         rows = selected(rows, [name for name in rows.columns if name in kept or name == given["target"]])
+    filled: set[str] = set()
     for word in given["missing"] or ():
         name, equals, text = word.rpartition("=")
+        if name in filled:
+            raise ValueError(f"--missing names {name} twice; keep one")
+        filled.add(name)
         if not equals:
             raise ValueError(f"--missing {word}: write NAME=VALUE, such as {word}=0")
         own = rows.get_column(column_named(name, rows.columns, "--missing"))

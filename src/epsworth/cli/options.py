@@ -409,12 +409,14 @@ def check_resume(resume: Path | None) -> None:
         check_folder(resume, "--resume")
 
 
-def check_page(page: Path | None) -> None:
-    """Refuse, before any work, a page that cannot be written."""
+def check_page(page: Path | None, mechanisms: Sequence[str] | None = None) -> None:
+    """Refuse, before any work, a page that cannot be written, or cannot hold so many mechanisms."""
     if page is not None:
+        from epsworth.report.curves_view import check_mechanisms
         from epsworth.report.page import check_page as check
 
         check(page)
+        check_mechanisms(len(mechanisms or ()))
 
 
 def check_policy_out(policy: Path | None, domain_from_data: bool) -> None:

@@ -130,7 +130,7 @@ def _check(given: Mapping[str, Any]) -> None:
     options.check_outputs(given["json"], given["plot"], given["policy"])
     asking.deadline(given)
     options.check_resume(given["resume"])
-    options.check_page(given["report"])
+    options.check_page(given["report"], given["mechanism"])
     options.check_policy_out(given["policy"], given["domain_from_data"])
     options.passing_columns(given["passing"] or None, given["policy"])
     if given["study"] is not None:
@@ -214,8 +214,9 @@ def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
     if answer.loaded is not None:
         around, cut = panels_for(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
-    write_page(given["report"], answer.curves, answer.found, around, answer.loaded)
-    return panels_document(around)
+    held = panels_document(around)
+    write_page(given["report"], answer.document() | held, answer.curves, answer.found.asked, around, answer.loaded)
+    return held
 
 
 def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
@@ -250,6 +251,9 @@ def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
         pass  # no policy for clients without the model
     elif found.feasible and given["json"] is not None:
         show.suggest("recommend", given["json"], "--at-least", found.at_least, "--policy", "policy.toml", why=why)
+    elif found.feasible and given["domain_from_data"]:
+        asked = (given["table"], "-s", ",".join(answer.curves.features))
+        show.suggest("init", *asked, why="declare public ranges, which a policy needs: --domain ranges.toml")
     elif found.feasible:
         show.suggest(*show.again(), "--policy", "policy.toml", why=why)
     elif answer.loaded is None and found.beyond is not None:

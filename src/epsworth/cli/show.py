@@ -185,9 +185,16 @@ def print_policy(path: Path, policy: Policy) -> None:
     console(SCREEN).print(f"Policy for clients: {path}; {policy.passing}{told}.", markup=False)
 
 
+READERS = ("recommend", "utility", "tailor", "split", "init", "perturb")  # of the table at hand
+
+
 def suggest(*words: object, why: str) -> None:
     """Print which command to run next; words that are None are left out, and - is a table that is gone."""
     given = ["TABLE" if str(word) == "-" else str(word) for word in words if word is not None]
+    running = again()
+    at = next((i for i, word in enumerate(running) if word.startswith("--sep")), len(running))
+    if given[0] in READERS and not any(word.startswith("--sep") for word in given):
+        given += running[at : at + 1 + (running[at : at + 1] == ["--sep"])]
     out = console()
     out.print()
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
@@ -199,7 +206,8 @@ def suggest_perturb(path: Path, columns: Sequence[str] = ()) -> None:
     from epsworth.policy import Policy
 
     policy = Policy.load(path)
-    if (left := policy.passing.unknown(columns, policy.names)) and looks_like_header(columns):
+    left = policy.passing.unknown(columns, policy.names)
+    if left and looks_like_header(columns) and "," not in "".join(left):  # by which the shell takes names apart
         why = "perturb leaves them out then; without --drop it sends them as they are"
         suggest("policy", "pass", path, "--drop", ",".join(left), why=why)
         return

@@ -76,8 +76,4 @@ def split(
         show.print_policy(policy, handed)
         show.suggest_perturb(policy, asked.columns)
     else:
-        show.suggest(
-            "split", model, table, "-s", ",".join(found.features),
-            *show.domain_words(domain, context.params["missing"]), "-e", epsilon, "--policy", "policy.toml",
-            why="write what clients must run",
-        )  # fmt: skip
+        show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")

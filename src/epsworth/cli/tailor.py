@@ -154,10 +154,7 @@ def tailor(
     if quiet:
         return
     if policy is None:
-        show.suggest(
-            "tailor", model, table, "-s", ",".join(asked.names), *show.domain_words(domain, missing),
-            "--epsilon", epsilon, "--policy", "policy.toml", why="write what clients must run",
-        )  # fmt: skip
+        show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")
         return
     show.print_policy(policy, handed)
     show.suggest_perturb(policy, asked.columns)

@@ -57,7 +57,7 @@ def utility(
     options.check_outputs(json, plot)
     asking.deadline(context.params)
     options.check_resume(resume)
-    options.check_page(report)
+    options.check_page(report, context.params["mechanism"])
     if parts is not None:
         _refuse_beside_parts(resume=resume, plot=plot, report=report, over=over if over != "auto" else None)
     if policy is not None:
@@ -75,9 +75,10 @@ def utility(
 
     around, cut = (None, False) if report is None else panels_for(context.params, loaded, curves, question, None)
     interrupted = interrupted or cut
-    write_page(report, curves, around=around, loaded=loaded)
     declared = None if policy is not None or domain_from_data else loaded.domain
     held = panels_document(around, declared)
+    if report is not None:
+        write_page(report, curves.to_dict() | held, curves, {}, around, loaded)
     if show.told(json, lambda: curves.to_dict() | held):
         leave_if(interrupted)
         return

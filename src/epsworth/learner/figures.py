@@ -38,6 +38,7 @@ POINTS = 240  # of a map, per axis
 STRIP = 40  # that high is the map of one feature
 PANELS = 4  # in a row
 PALER = 0.55  # what is not certified
+DECIMALS = 9  # of scores: what is less is rounding
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "+++")  # tell labels apart in grey
 HATCHED = (0, 0, 0, 0.35)
 
@@ -74,7 +75,7 @@ def told_of_table(learner: TableLearner) -> dict[str, Any]:
     columns = []
     for j, (column, table) in enumerate(zip(config.columns, model.scoring.tables, strict=True)):
         lost = model.scoring.missing[j : j + 1] if column.missing else table[:0]
-        gap, scores = ((one - one[:, :1])[:, 1:] for one in (lost, table))
+        gap, scores = ((one - one[:, :1])[:, 1:].round(DECIMALS) + 0.0 for one in (lost, table))
         moves = float(np.ptp(np.vstack([scores, gap]), axis=0).max())
         found: dict[str, Any] = {"name": column.name, "moves": moves, "values": None}
         if isinstance(column, Category):

@@ -108,6 +108,8 @@ class Chart:
     cursor: float | None = None  # where the slider stands
     cursor_key: str = ""
     background: Sequence[str] = ()  # curves of other charts, by key
+    backdrop: str = ""  # a key for axes and background, which charts share
+    shares: bool = False  # whether another chart has drawn it
     overlay: str = ""  # SVG on top of all
     legend: Sequence[tuple[int, object]] = ()  # colours and names of the curves, printed in place of the description
     number: int | None = None  # of the one curve, where each has its chart
@@ -148,8 +150,7 @@ class Chart:
 
     def svg(self) -> Markup:
         """Return the chart's markup."""
-        parts = [*(self._span(*span) for span in self.spans), self._axes()]
-        parts += [f'<use class="other" href="#{key}"/>' for key in self.background]
+        parts = [*(self._span(*span) for span in self.spans), self._behind()]
         parts += [self._band(line, colour) for line, colour in self.curves if len(line.upper)]
         parts += [self._line(line, colour) for line, colour in self.curves]
         parts += [self._end_labels(), *(self._rule(*rule) for rule in self.rules)]
@@ -159,6 +160,13 @@ class Chart:
             parts.append(f'<path class="cursor"{key} transform="translate({place})" d="M0 {top}V{base}"/>')
         box, label = f"0 0 {self.width} {self.height}", escaped(self.description, 400)
         return Markup(f'<svg viewBox="{box}" role="img" aria-label="{label}">{"".join([*parts, self.overlay])}</svg>')
+
+    def _behind(self) -> str:
+        """Return axes and background."""
+        if self.shares:
+            return f'<use href="#{self.backdrop}"/>'
+        parts = [self._axes(), *(f'<use class="other" href="#{key}"/>' for key in self.background)]
+        return f'<g id="{self.backdrop}">{"".join(parts)}</g>' if self.backdrop else "".join(parts)
 
     def _axes(self) -> str:
         parts, most, (left, right, _, base) = [], 7 if self.large else 4, self.frame

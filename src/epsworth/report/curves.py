@@ -194,7 +194,8 @@ def _figures(view: CurvesView, number: int) -> list[Chart]:
             f"{text.QUANTITY_NAMES[statistic.of].capitalize()}, {statistic.title}, at least, by ε per record: "
             f"{', '.join(view.names[m] for m in bold)}.",
             *axes, lines, rules=[(view.recommendation.at_least, "asked for")], cursor=view.total,
-            background=[f"v{number}m{m}" for m in mechanisms if m not in bold],
+            background=[] if together else [f"v{number}m{m}" for m in mechanisms],
+            backdrop="" if together else f"v{number}", shares=not together and bold != [0],
             legend=[(m % COLOURS, name(view.names[m])) for m in bold], number=None if together else bold[0],
             width=660 if together else 300, height=380 if together else 210,
         )  # fmt: skip

@@ -25,7 +25,7 @@ from epsworth.utility.population import Population
 from epsworth.utility.recommendation import Recommendation
 
 DIGITS, MOST_DIGITS = 3, 18  # of shares: more only where a target has more, as far as whole numbers go
-MOST_POINTS, MOST_POINTS_OF_TWO = 720, 400  # mechanisms x epsilons on a page; with accuracy beside stability
+MOST_POINTS, MOST_POINTS_OF_TWO = 720, 240  # mechanisms x epsilons on a page; with accuracy beside stability
 MOST_EPSILONS = 120
 MOST_MECHANISMS = 24
 SHARES = (95, 75, 50)  # per cent of the records that keep at least so much; all of them keep the worst case
@@ -83,11 +83,7 @@ class CurvesView:
     ) -> CurvesView:  # fmt: skip
         """Choose the epsilons that fit on a page, those of the choice and of what comes closest among them."""
         count = len(curves.epsilons)
-        if len(curves.mechanisms) > MOST_MECHANISMS:
-            raise ValueError(
-                f"a page shows at most {MOST_MECHANISMS} mechanisms, these curves hold {len(curves.mechanisms)}; "
-                "ask again about fewer"
-            )
+        check_mechanisms(len(curves.mechanisms))
         points = MOST_POINTS if curves.accuracy is None else MOST_POINTS_OF_TWO
         most = max(2, min(MOST_EPSILONS, points // len(curves.mechanisms)))
         columns = np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
@@ -295,6 +291,12 @@ def _promise(epsilon: float, delta: float) -> dict[str, Any]:
     after = [share_up(observed(epsilon, delta, prior / 100)) for prior in PRIORS]
     shown = {"shown": show_up(epsilon), "delta_shown": show_up(delta)}
     return {"epsilon": epsilon, "delta": delta, **shown, "after": after}
+
+
+def check_mechanisms(count: int) -> None:
+    """Refuse curves of too many mechanisms for a page."""
+    if count > MOST_MECHANISMS:
+        raise ValueError(f"a page shows at most {MOST_MECHANISMS} mechanisms, got {count}; ask about fewer")
 
 
 def quantities_of(curves: Curves) -> tuple[Quantity, ...]:

@@ -132,6 +132,15 @@ def report(
     return _of_curves(result, requested, source, document.get("population"), panels)
 
 
+def answer_page(
+    document: Document, curves: Curves, requested: Mapping[str, Any], panels: Panels | None, *,
+    command: str, origins: Mapping[str, str],
+) -> Page:  # fmt: skip
+    """Return the page of what a command writes of curves that it still has: ``document`` holds them, too."""
+    source = Source(_json(document), command, origins)
+    return _of_curves(curves, dict(requested), source, document.get("curves", document).get("population"), panels)
+
+
 def panels_document(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any]:
     """Return what a file keeps beside curves: what a page shows of one record, and declared ranges."""
     ranges = domain if panels is None else panels.domain if panels.declared else None

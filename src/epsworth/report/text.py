@@ -37,9 +37,9 @@ MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
 INVISIBLE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}  # controls, direction marks, surrogates, line separators
 NAME_LENGTH, TEXT_LENGTH = 100, 1000  # characters of a name, and of a sentence
 MOST_NAMES = 12  # columns in a list
-ADDRESS = re.compile(r"(\w+://)(?:[^/\s@]*@)?([^?#\s'\"]*)[^\s'\"]*")  # with a user before it, and a query behind
-BEFORE_PATH = re.compile(r"((?:--?[-\w]+=|-\w(?=[~./\\]))?(?:\w+=)?)(.*)", re.DOTALL)  # an option, a name
-PATH = re.compile(r"(?:~\w*|\.{1,2}|\w:)?[/\\].*|.*[/\\](?:[^/\\]*\.[A-Za-z]\w*)?", re.DOTALL)
+ADDRESS = re.compile(r"(\w+://)([^?#'\"]*@)?([^?#'\"]*)[^'\"]*")  # with a user before it, and a query behind
+BEFORE_PATH = re.compile(r"((?:--?[-\w]+=|-\w(?=[^-=]))?(?:\w+=)?)(.*)", re.DOTALL)  # an option, a name
+PATH = re.compile(r"(?:~\w*|\.{1,2}|\w:|@)?[/\\].*|.*[/\\](?:[^/\\]*\.\w*[A-Za-z]\w*)?", re.DOTALL)
 
 # ---- numbers
 
@@ -237,12 +237,11 @@ def without_folders(command: str) -> str:
 
 
 def _without_folder(token: str) -> str:
-    if "://" in token:
-        return ADDRESS.sub(r"\1\2", token)
-    beginning, word = cast("re.Match[str]", BEFORE_PATH.fullmatch(token)).groups("")
-    word = re.sub("['\"]", "", word)
+    if "://" in token and "file://" not in token:
+        return ADDRESS.sub(r"\1\3", token)
+    beginning, word = cast("re.Match[str]", BEFORE_PATH.fullmatch(re.sub("['\"]", "", token))).groups("")
     last = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
-    return f"{beginning}{shlex.quote(last)}" if last and PATH.fullmatch(word) else token
+    return shlex.quote(f"{beginning}{last}") if last and PATH.fullmatch(word) else token
 
 
 # ---- titles
