@@ -167,7 +167,7 @@ def _curves(view: CurvesView, figures: list[list[Chart]]) -> Block:
     caption = "The dashed line across is what is asked for, the upright one the ε looked at."
     if not view.requested:
         caption = "The upright line is the ε looked at. Ask for a share of the labels by the first slider above."
-    caption += " Grey: the other mechanisms." if len(view.names) > MOST_TOGETHER else ""
+    caption += " Grey: the others." if len(view.names) > MOST_TOGETHER else ""
     caption += f" All bounds hold together ({surely})."
     if len(view.columns) < len(view.curves.epsilons):
         caption += f" {len(view.columns)} of {len(view.curves.epsilons)} epsilons are shown."
