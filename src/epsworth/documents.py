@@ -239,7 +239,7 @@ def _usable(number: int | float | Decimal, bits: int | None) -> bool:
 
 def _unusable(number: int | float | Decimal, path: tuple[str | int, ...]) -> ValueError:
     shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
-    finite = isinstance(number, int) or math.isfinite(number)
+    finite = number.is_finite() if isinstance(number, Decimal) else isinstance(number, int) or math.isfinite(number)
     kind, what = (" of modest length", "round it") if finite else ("", "give one, or leave it out")
     return ValueError(f"{_place(path)}: must be a finite number{kind}{shown}; {what}")
 

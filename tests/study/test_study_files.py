@@ -49,7 +49,7 @@ def test_epsilons_are_kept_by_their_texts(numbers):
         ({"epsilons": "[0, 1]"}, "epsilons must be positive and increase"),
         ({"epsilons": "[true]"}, "epsilons[0]: must be a finite number, got True"),
         ({"epsilons": "[[1]]"}, "epsilons[0]: must be a finite number, got [1]"),
-        ({"epsilons": "nan"}, "epsilons: must be a finite number of modest length, got NaN; round it"),
+        ({"epsilons": "nan"}, "epsilons: must be a finite number, got NaN; give one, or leave it out"),
         ({"epsilons": "[1, inf]"}, "epsilons[1]: must be a finite number"),
         ({"epsilons": "1e999999999"}, "epsilons: must be a finite number of modest length"),
         ({"epsilons": '"1:1e9:1"'}, "more than 10000 values; take a larger step"),
