@@ -6,6 +6,7 @@ axe.min.js, for the checks of accessibility.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import polars as pl
 import pytest
 from made_documents import MAKERS, document, hostile
 from made_pages import HOSTILE, curves, panels
+from matplotlib.image import imread
 from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
@@ -284,6 +286,16 @@ def test_a_keyboard_reaches_and_moves_everything(opened):
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "back"  # and not lost
     assert page.locator("#sentence").text_content() == before
+
+
+@pytest.mark.parametrize(("name", "colour"), [("few", 0), ("few", 1), ("few", 2), ("profile", 3)])
+def test_shapes_along_curves_are_filled(opened, name, colour):
+    page = opened(name)
+    box = page.locator(f"use.mark.c{colour}:visible").last.bounding_box()
+    assert box is not None
+    middle = {"x": box["x"] + box["width"] / 2 - 1, "y": box["y"] + box["height"] / 2 - 1, "width": 2, "height": 2}
+    pixels = imread(io.BytesIO(page.screenshot(clip=middle, full_page=True)))[..., :3]
+    assert np.ptp(pixels.mean(axis=(0, 1))) > 0.2  # of a colour, and neither paper nor ink
 
 
 @pytest.mark.parametrize("name", EVERY)
