@@ -269,7 +269,10 @@ def test_the_command_without_data_reads_none(cli):
         (["table.csv", "--target", "income", "--resume", "table.csv"], "the --resume is the model itself"),
         (["--coefficients", "2", "--epsilon", "nan"], "epsilon must be positive"),
         (["--coefficients", "2", "--plot", "x.png"], "--plot needs a table"),
-        (["gaps.csv", "--target", "income"], "row 3 is missing; fill or drop it first: --drop NAME leaves it out"),
+        (
+            ["gaps.csv", "--target", "income"],
+            "data row 3, line 5 of gaps.csv is missing; fill or drop it first: --drop NAME",
+        ),
         (["gaps.csv", "--target", "income", "--missing", "age"], "--missing age: write NAME=VALUE, such as age=0"),
         (["gaps.csv", "--target", "income", "--missing", "job=9"], "job holds texts, and a gap is a text of its own"),
         (["gaps.csv", "--target", "income", "--drop", "income"], "--drop names the column of --target"),

@@ -102,7 +102,7 @@ def test_a_full_disk_is_named(tmp_path):
         ("a.csv.gz", gzip.compress("age,b\n1,2\n".encode("utf-16"), mtime=0), "is UTF-16 text"),
         ("a.csv", b"age;b\n31,5;2\n", "separated by semicolons"),
         ("a.csv", b"age,b\n1,\xff\n", "is not UTF-8"),
-        ("a.csv", b"age,b\n87,2,3\n", "row 0 has 3 fields, the header has 2"),
+        ("a.csv", b"age,b\n87,2,3\n", "data row 0, line 2 of a.csv has 3 fields, the header has 2"),
         ("a.parquet", b"age,b\n87,2\n", "of another format than its ending says"),
     ],
 )

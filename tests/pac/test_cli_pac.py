@@ -182,7 +182,7 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         ((*KMEANS[:3], "--mi", "1", "--set", "n_clusters=999", *KMEANS[3:5]), "n_clusters=999"),
         (
             ("privatize", "pca", "gap.csv", "--target", "species", "--mi", "1"),
-            "row 0 (counted from 0), petal_width: the value is miss",
+            "data row 0, line 2 of gap.csv, petal_width: the value is miss",
         ),
         (("privatize", "svm", "iris.csv", "--mi", "1"), "unknown algorithm 'svm'; take one of mean, kmeans"),
         (("privatize", "mean", "iris.csv", "--mi", "1"), "or leave the column out with --drop"),
@@ -213,11 +213,11 @@ def test_convert_reads_fractions_and_rounds_up(cli):
         ((*FOREST, "p=1e-300"), "FixedForest: p must be 1 over a whole number up to 10000, got 1e-300"),
         (
             (*MISSING, "--target", "species"),
-            "row 3 (counted from 0), y: the value is missing; fill it, or drop the row",
+            "data row 3, line 5 of cell.csv, y: the value is missing; fill it, or drop the row",
         ),
         (
             (*MISSING, "--group", "species"),
-            "row 3 (counted from 0), groups: the value is missing; fill it, or drop the row",
+            "data row 3, line 5 of cell.csv, groups: the value is missing; fill it, or drop the row",
         ),
         (
             ("privatize", "pca", "iris.csv", "--target", "species", "--mi", "1", "--set", "n_components=0"),

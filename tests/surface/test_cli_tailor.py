@@ -83,7 +83,8 @@ def test_a_policy_is_written_that_clients_run_and_anybody_audits(cli, tmp_path):
     assert whom.startswith("On 50 held-out records; people like them: ")
     assert len(told.out.splitlines()) <= 9
     assert [line for line in told.out.splitlines() if line.startswith("Next: ")] == [
-        "Next: epsworth policy pass p.toml --drop sick   (left out, or perturb refuses the table; without --drop: sent)"
+        "Next: epsworth policy pass p.toml --drop sick   "
+        "(perturb leaves them out then; without --drop it sends them as they are)"
     ]
     assert cli(*ASKED, "--public", "--quiet").out.splitlines() == [verdict, attacker, best, copy]
     assert "holds the classifier itself" in cli(*ASKED, "--public", "-v").text
