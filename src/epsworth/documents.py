@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from decimal import Decimal, InvalidOperation
 from types import UnionType
@@ -74,7 +74,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def json_of(document: Mapping[str, Any]) -> bytes:
-    r"""Return a mapping as JSON, numbers and arrays of libraries as its own; what JSON cannot hold is refused.
+    r"""Return a mapping as JSON, numbers and arrays of libraries as its own, for `read_json` to check.
 
     Examples
     --------
@@ -89,7 +89,6 @@ def json_of(document: Mapping[str, Any]) -> bytes:
         raise ValueError("names an entry by what is no text; pass what to_dict returns") from None
     except ValueError as error:
         raise ValueError(str(error) if is_ours(error) else "a whole number in it is too long; round it") from None
-    read_json(text)
     return f"{text}\n".encode()
 
 
@@ -238,14 +237,11 @@ def _usable(number: int | float | Decimal, bits: int | None) -> bool:
 
 
 def _unusable(number: int | float | Decimal, path: tuple[str | int, ...]) -> ValueError:
+    where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
     shown = f", got {number}" if not isinstance(number, int) and len(str(number)) <= 40 else ""
     finite = number.is_finite() if isinstance(number, Decimal) else isinstance(number, int) or math.isfinite(number)
     kind, what = (" of modest length", "round it") if finite else ("", "give one, or leave it out")
-    return ValueError(f"{_place(path)}: must be a finite number{kind}{shown}; {what}")
-
-
-def _place(path: Sequence[str | int]) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+    return ValueError(f"{where}: must be a finite number{kind}{shown}; {what}")
 
 
 def as_table(where: str, entry: object) -> Mapping[str, Any]:

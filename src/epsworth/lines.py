@@ -29,11 +29,6 @@ def place(row: int, file: str | Path, first: int | None = None) -> str:
     return f"data row {row}{'' if first is None else f', line {row + first}'} of {name}"
 
 
-def first_line(file: str | Path) -> int | None:
-    """Return the line of the first row where records are lines, as the ending says: after the header of a CSV."""
-    return 2 if str(file).lower().endswith((".csv", ".csv.gz")) else None
-
-
 @contextmanager
 def placing(file: str | Path, first: int | None = None) -> Iterator[None]:
     """Let refusals that begin with a row say where in the file it stands; see `place`."""

@@ -57,6 +57,16 @@ class Source:
                 raise ValueError(f"{self.name} is damaged or cut short; fetch it again") from None
 
 
+def kind_of(path: str | Path) -> str:
+    """Return the kind of a table that a file's ending tells; empty where it tells none."""
+    return next((kind for ending, kind in KINDS.items() if str(path).lower().endswith(ending)), "")
+
+
+def first_line(path: str | Path) -> int | None:
+    """Return the line of the first row where records are lines, as the ending says: after the header of a CSV."""
+    return 2 if kind_of(path) == "csv" else None
+
+
 def source_of(path: str | Path, sep: str = ",") -> Source:
     """Return where a table comes from: a file of a known ending, or for ``-`` standard input, recognised by itself."""
     check_sep(sep)
@@ -69,8 +79,7 @@ def source_of(path: str | Path, sep: str = ",") -> Source:
         kind = "parquet" if content.startswith(PARQUET) else "jsonl" if start == b"{" else "csv"
         return Source(name, kind, content, content.startswith(GZIP), sep)
     path = check_readable(path, "table")
-    kind = next((kind for ending, kind in KINDS.items() if path.name.lower().endswith(ending)), "")
-    if not kind:
+    if not (kind := kind_of(path)):
         raise ValueError(
             f"the table {path} has an unknown ending; give a .csv, .csv.gz, .jsonl or .parquet file, or - for "
             "standard input"

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _options: dict[str, str] = {}  # of the running command, by the arguments of Python for which they stand
-_tables: list[str] = []  # that it reads
+_files: list[str] = []  # that it reads, among them its tables
 VALUE = r"(?:True|'[^']*'|\d+(?:\.\d+)?|\.\.\.|)(?![\w./=(])"  # of an argument; what goes on is a file's name
 ROW = r"(?:\A|(?<=, )|(?<=\bid in )|(?<=first: ))row (\d+)\b(?! \()"  # of which no file is named
 COUNTED = rf"{ROW}|\bdata row \d+\b(?!, line| \()"  # of which no line is named
 AT = r"(?<![\w.'\"/=-])"  # where no path, no quoted word and no value goes on
 
 
-def name_options(options: Mapping[str, str], tables: Sequence[str] = ()) -> None:
-    """Let messages name these options, and the rows of the one table, from now on."""
+def name_options(options: Mapping[str, str], files: Sequence[str] = ()) -> None:
+    """Let messages name these options, and the rows of the one table among the files, from now on."""
     _options.clear()
     _options.update(options)
-    _tables[:] = tables
+    _files[:] = files
 
 
 def in_options(message: object) -> str:
@@ -50,11 +50,11 @@ def in_options(message: object) -> str:
 
 
 def _placed(found: Any) -> str:
-    if len(_tables) != 1:
-        return str(found[0])
-    from epsworth.lines import first_line, place  # here: they need arrays, and a command starts without
+    from epsworth.lines import place  # here: it needs arrays, and a command starts without
+    from epsworth.sources import STDIN, first_line, kind_of
 
-    return place(int(found[1]), _tables[0], first_line(_tables[0]))
+    tables = [file for file in _files if file == STDIN or kind_of(file)]
+    return place(int(found[1]), tables[0], first_line(tables[0])) if len(tables) == 1 else str(found[0])
 
 
 def _given(found: Any) -> str:

@@ -128,7 +128,6 @@ Trust = Annotated[
     ),
 ]
 TABLES = ("table", "--file", "model")  # words of files in which rows are counted: profile's first may be its table
-ENDINGS = (".csv", ".csv.gz", ".jsonl", ".ndjson", ".parquet", "-")  # of these
 STREAM_OR_FILE = "FILE"  # metavar of texts that name a file, or by - a standard stream
 Json = Annotated[
     str | None,
@@ -265,8 +264,7 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        tables = [str(given[name]) for name, word in files.items() if word in TABLES]
-        messages.name_options(arguments, [one for one in tables if one.lower().endswith(ENDINGS)])
+        messages.name_options(arguments, [str(given.get(name)) for name, word in files.items() if word in TABLES])
         if given.get("verbose", False) and given.get("quiet", False):
             raise ValueError("--quiet prints the verdict alone, and --verbose everything; give one of them")
         if given.get("verbose", False):

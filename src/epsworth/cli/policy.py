@@ -48,7 +48,7 @@ def pass_columns(
     out = show.console()
     out.print(str(after), markup=False, soft_wrap=True)
     out.print(f"{policy} is written anew, under the fingerprint {after.fingerprint[:12]}: hand it out again.")
-    show.suggest_perturb(policy)
+    show.suggest_perturb(policy, after)
 
 
 app.command("show")(options.apart(show_policy))

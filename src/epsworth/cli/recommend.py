@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,8 +81,8 @@ def recommend(
     )  # fmt: skip
     if policy is not None and answer.found.feasible:
         _hand_out(answer, given)
-    beside = _draw(answer, given)
-    if not show.told(json, lambda: answer.document() | beside):
+    _draw(answer, given)
+    if not show.told(json, lambda: answer.document):
         show.print_answer(answer.curves, answer.found, given["verbose"], quiet)
         if not quiet:
             _tell(answer, given)
@@ -107,6 +108,8 @@ class Answer:
         The same question of that policy.
     problem : Problem or None
         What was asked.
+    around : dict
+        What files keep of the page.
     """
 
     curves: Any
@@ -118,11 +121,13 @@ class Answer:
     made: Tailored | None = None
     policy: Policy | None = None
     again: Any = None
+    around: dict[str, Any] = field(default_factory=dict)
 
+    @cached_property
     def document(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """The JSON form, once all is known."""
         held = {"recommendation": self.found, "curves": self.curves, "domain": self.ranges, "released": self.again}
-        return {name: one.to_dict() for name, one in held.items() if one is not None}
+        return {name: one.to_dict() for name, one in held.items() if one is not None} | self.around
 
 
 def _check(given: Mapping[str, Any]) -> None:
@@ -199,24 +204,23 @@ def _hand_out(answer: Answer, given: Mapping[str, Any]) -> None:
         answer.interrupted = answer.interrupted or stopped
 
 
-def _draw(answer: Answer, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw a plot and a page where they are asked for; return what files keep of the page."""
+def _draw(answer: Answer, given: Mapping[str, Any]) -> None:
+    """Draw a plot and a page where they are asked for."""
     if given["plot"] is not None:
         from epsworth.utility.figures import plot_curves
 
         found = answer.found
         plot_curves(answer.curves, given["plot"], on=[found.on], of=found.of, recommended=found)
     if given["report"] is None:
-        return {}
+        return
     from epsworth.report.result import panels_document
 
     around = None
     if answer.loaded is not None:
         around, cut = panels_for(given, answer.loaded, answer.curves, answer.problem, answer.found)
         answer.interrupted = answer.interrupted or cut
-    held = panels_document(around)
-    write_page(given["report"], answer.document() | held, answer.curves, answer.found.asked, around, answer.loaded)
-    return held
+    answer.around = panels_document(around)
+    write_page(given["report"], answer.document, answer.curves, answer.found.asked, around, answer.loaded)
 
 
 def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
@@ -246,7 +250,8 @@ def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
 
     found, why = answer.found, "write what clients must run"
     if answer.policy is not None:
-        show.suggest_perturb(given["policy"], () if answer.loaded is None else answer.loaded.columns)
+        columns = () if answer.loaded is None else answer.loaded.columns
+        show.suggest_perturb(given["policy"], answer.policy, columns)
     elif found.feasible and found.choice.mechanism == LABEL_RESPONSE:
         pass  # no policy for clients without the model
     elif found.feasible and given["json"] is not None:

@@ -62,15 +62,15 @@ def command_line() -> str:
 
 
 def write_page(
-    path: Path | None, document: Mapping[str, Any], curves: Curves, requested: Mapping[str, Any],
+    path: Path, document: Mapping[str, Any], curves: Curves, requested: Mapping[str, Any],
     around: Panels | None, loaded: asking.Inputs | None,
 ) -> None:  # fmt: skip
     """Write what --report asks for: the page of what --json writes, with the command that made it and what it read."""
     from epsworth.report.result import answer_page
 
-    if path is not None:  # of saved curves nothing is known of what was read: it was not this run
-        origins = {} if loaded is None else {**loaded.origins, "Versions": in_a_line(versions())}
-        answer_page(document, curves, requested, around, command=command_line(), origins=origins).save(path)
+    # of saved curves nothing is known of what was read: it was not this run
+    origins = {} if loaded is None else {**loaded.origins, "Versions": in_a_line(versions())}
+    answer_page(document, curves, requested, around, command=command_line(), origins=origins).save(path)
 
 
 def panels_for(

@@ -200,12 +200,10 @@ def suggest(*words: object, why: str) -> None:
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
 
 
-def suggest_perturb(path: Path, columns: Sequence[str] = ()) -> None:
+def suggest_perturb(path: Path, policy: Policy, columns: Sequence[str] = ()) -> None:
     """Print how a policy is run, or first what becomes of columns at hand that it does not name."""
     from epsworth.headers import looks_like_header
-    from epsworth.policy import Policy
 
-    policy = Policy.load(path)
     left = policy.passing.unknown(columns, policy.names)
     if left and looks_like_header(columns) and "," not in "".join(left):  # by which the shell takes names apart
         why = "perturb leaves them out then; without --drop it sends them as they are"

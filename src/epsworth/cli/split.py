@@ -74,6 +74,6 @@ def split(
     out.print("The split was chosen on these rows: they must be public, or stand for others.")
     if policy is not None:
         show.print_policy(policy, handed)
-        show.suggest_perturb(policy, asked.columns)
+        show.suggest_perturb(policy, handed, asked.columns)
     else:
         show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")

@@ -157,7 +157,7 @@ def tailor(
         show.suggest(*show.again(), "--policy", "policy.toml", why="write what clients must run")
         return
     show.print_policy(policy, handed)
-    show.suggest_perturb(policy, asked.columns)
+    show.suggest_perturb(policy, handed, asked.columns)
 
 
 def _print(made: Tailored, curves: Curves | None, *, declared: bool, verbose: bool, quiet: bool) -> None:

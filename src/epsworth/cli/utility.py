@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -77,9 +78,10 @@ def utility(
     interrupted = interrupted or cut
     declared = None if policy is not None or domain_from_data else loaded.domain
     held = panels_document(around, declared)
+    document = cache(lambda: curves.to_dict() | held)  # of page and JSON
     if report is not None:
-        write_page(report, curves.to_dict() | held, curves, {}, around, loaded)
-    if show.told(json, lambda: curves.to_dict() | held):
+        write_page(report, document(), curves, {}, around, loaded)
+    if show.told(json, document):
         leave_if(interrupted)
         return
     show.print_kept(curves, views, context.params["verbose"], quiet)
@@ -87,7 +89,9 @@ def utility(
         leave_if(interrupted)
         return
     if policy is not None:
-        show.suggest_perturb(policy, loaded.columns)
+        from epsworth.policy import Policy
+
+        show.suggest_perturb(policy, Policy.load(policy), loaded.columns)
     else:
         saved = json if parts is None else parts
         ranges = show.domain_words(domain, context.params["missing"])

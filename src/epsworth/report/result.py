@@ -119,10 +119,10 @@ def report(
         result = document_of(result)
     if isinstance(result, Mapping):
         try:
-            content = json_of(result)
+            document = read_json(content := json_of(result))
         except ValueError as error:
             raise ValueError(f"result: {error}") from None
-        return _of_document(json.loads(content), requested, replace(source, content=content))
+        return _of_document(document, requested, replace(source, content=content))
     if not isinstance(result, (Curves, StudyResult)):
         raise TypeError(f"result must be {KINDS}, got a {type(result).__name__}")
     document = result.to_dict() | ({} if panels is None else panels_document(panels))

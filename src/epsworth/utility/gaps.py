@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.headers import looks_like_header, shown_name
-from epsworth.lines import first_line, place
+from epsworth.lines import place
+from epsworth.sources import first_line
 from epsworth.space import Feature
 from epsworth.values import spelling, written
 
