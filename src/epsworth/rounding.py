@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from epsworth.arrays import Floats
 
 SMALL = 2.0**-900  # of numbers whose products with others may be denormal, and lose digits
+SIGNIFICANT = 3  # digits of a chance
+FINEST = Decimal("0.0001")  # step of a chance, in per cent
 UNIT = 2.0**-53  # what one operation on doubles rounds by, relative to its result: half the gap above 1
 
 
@@ -161,10 +163,48 @@ def percent_up(share: float, digits: int = 1) -> str:
 
     Examples
     --------
-    >>> percent_up(0.98201379, 2)
-    '98.21'
+    >>> percent_up(0.8801), percent_up(0.98201379, 2)
+    ('88.1', '98.21')
     """
     return _percent(share, digits, ROUND_CEILING)
+
+
+def chance_up(chance: float) -> str:
+    """Print a chance in per cent, without the sign, to three significant digits, rounded up.
+
+    Claim: what is less than 100 % never reads so, unless it is within a millionth.
+
+    Examples
+    --------
+    >>> chance_up(0.98201379), chance_up(0.999964), chance_up(0.5999981), chance_up(0.0), chance_up(1e-99)
+    ('98.3', '99.997', '60', '0', '0.0001')
+    """
+    return _chance(chance, ROUND_CEILING)
+
+
+def chance_down(chance: float) -> str:
+    """Print a chance as `chance_up` does, rounded down; near 100 % with the digits of what is lacking.
+
+    Examples
+    --------
+    >>> chance_down(0.99999), chance_down(0.12346)
+    ('99.999', '12.3')
+    """
+    return _chance(chance, ROUND_FLOOR)
+
+
+def _chance(chance: float, rounding: str) -> str:
+    exact = Decimal(repr(float(chance))) * 100
+    if exact == 0:
+        return "0"
+    step = max(FINEST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
+    rounded = exact.quantize(step, rounding)
+    margin = 0 if rounding == ROUND_CEILING else 10  # steps from 100 %, where more digits are printed
+    while rounded + margin * step >= 100 > exact and step > FINEST:
+        step /= 10
+        rounded = exact.quantize(step, rounding)
+    text = f"{rounded:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _percent(share: float, digits: int, rounding: str) -> str:

@@ -150,7 +150,7 @@ PolicyFile = Annotated[Path, typer.Argument(help="Policy file (.toml), as recomm
 AtLeast = Annotated[float, typer.Option(help="The least share of labels to keep, in (0, 1].")]
 MaxEpsilon = Annotated[
     float | None,
-    typer.Option(help="The largest epsilon per record to accept.", show_default="4: certainty of at most 98.21 %"),
+    typer.Option(help="The largest epsilon per record to accept.", show_default="4: certainty of at most 98.3 %"),
 ]
 AtMostSure = Annotated[
     float | None, typer.Option(help="The same by how sure an attacker may get of one of two values, such as 0.9.")

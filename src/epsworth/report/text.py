@@ -23,13 +23,11 @@ from markupsafe import Markup, escape
 from epsworth.arrays import Floats
 from epsworth.mechanisms.family import titled
 from epsworth.results import how_sure
-from epsworth.rounding import show_up
+from epsworth.rounding import chance_down, chance_up, show_up
 from epsworth.utility.choice import MAX_EPSILON
 from epsworth.utility.policies import NAME as POLICY
 
 SPACE = "\u00a0"  # between a number and its unit
-SIGNIFICANT = 3  # digits of a share
-FINEST = Decimal("0.0001")  # step of a share, in per cent
 PRIORS = (1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 99)  # an attacker's suspicion before, in per cent
 EVEN = 50
 MARGIN = 1 + 2.0**-46  # more than the few roundings of `observed`
@@ -82,40 +80,19 @@ def percent_range(low: int, high: int, digits: int) -> str:
 
 
 def share_up(value: float) -> str:
-    r"""Print a share in per cent, rounded up; what is less than 100 % never reads so, but within a millionth.
+    r"""Print a share in per cent, rounded up, as `chance_up` does.
 
     Examples
     --------
-    >>> share_up(0.5999981), share_up(0.0), share_up(1e-99), share_up(0.999964)
-    ('60\xa0%', '0\xa0%', '0.0001\xa0%', '99.997\xa0%')
+    >>> share_up(0.999964)
+    '99.997\xa0%'
     """
-    return f"{_percent(value, ROUND_CEILING)}{SPACE}%"
+    return f"{chance_up(value)}{SPACE}%"
 
 
 def share_down(value: float) -> str:
-    r"""Print a share in per cent, rounded down; near 100 % with the digits of what is lacking.
-
-    Examples
-    --------
-    >>> share_down(0.99999), share_down(0.12346)
-    ('99.999\xa0%', '12.3\xa0%')
-    """
-    return f"{_percent(value, ROUND_FLOOR)}{SPACE}%"
-
-
-def _percent(value: float, rounding: str) -> str:
-    """Return a hundred times the digits that a share prints as, rounded."""
-    exact = Decimal(repr(float(value))) * 100
-    if exact == 0:
-        return "0"
-    step = max(FINEST, min(Decimal(1), Decimal(1).scaleb(exact.adjusted() - SIGNIFICANT + 1)))
-    rounded = exact.quantize(step, rounding)
-    margin = 0 if rounding == ROUND_CEILING else 10  # steps from 100 %, where more digits are printed
-    while rounded + margin * step >= 100 > exact and step > FINEST:
-        step /= 10
-        rounded = exact.quantize(step, rounding)
-    text = f"{rounded:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """Print a share in per cent, rounded down, as `chance_down` does."""
+    return f"{chance_down(value)}{SPACE}%"
 
 
 def approx(value: float) -> str:

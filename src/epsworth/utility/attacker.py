@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from epsworth.guarantees import Guarantee, ceiling
-from epsworth.rounding import percent_up, round_up
+from epsworth.rounding import chance_up
 
-SURE = 0.999999999  # beyond, an observer may as well be certain
+CERTAIN = chance_up(1)  # what prints so may as well be
 
 
 def certainty(promise: Guarantee) -> float:
@@ -18,21 +18,10 @@ def certainty(promise: Guarantee) -> float:
 
 def attacker(promise: Guarantee) -> str:
     """Say how far an attacker's chance of naming the true one of two values can rise, rounded up."""
-    sure = certainty(promise)
-    if sure >= SURE:
+    sure = chance_up(certainty(promise))
+    if sure == CERTAIN:
         return "50 % -> up to certain: this protects next to nothing"
-    return f"50 % -> at most {percent_sure(sure)} %"
-
-
-def percent_sure(share: float) -> str:
-    """Print a share below 1 in per cent, rounded up, with as many decimals as keep it below 100, at least two.
-
-    Examples
-    --------
-    >>> percent_sure(0.98201379), percent_sure(0.99995460)
-    ('98.21', '99.996')
-    """
-    return percent_up(share, next((d for d in range(2, 14) if round_up(share, d + 2) < 1), 2))
+    return f"50 % -> at most {sure} %"
 
 
 def row(name: str, text: str) -> str:
@@ -47,13 +36,12 @@ def protection(promise: Guarantee) -> str:
     --------
     >>> from epsworth.guarantees import Pure
     >>> print(protection(Pure(2, "record")))
-    Whoever held two values of a record equally likely is at most 88.08 % sure of either after seeing one release.
+    Whoever held two values of a record equally likely is at most 88.1 % sure of either after seeing one release.
     """
-    sure = certainty(promise)
+    sure = chance_up(certainty(promise))
     whoever = f"Whoever held two values of a {promise.unit} equally likely"
-    if sure >= SURE:
+    if sure == CERTAIN:
         return f"{whoever} may be certain of one after seeing one release: this protects next to nothing."
-    percent = f"{percent_sure(sure)} %"
     if promise.notion == "pure":
-        return f"{whoever} is at most {percent} sure of either after seeing one release."
-    return f"{whoever} names the true one in at most {percent} of the cases after seeing one release."
+        return f"{whoever} is at most {sure} % sure of either after seeing one release."
+    return f"{whoever} names the true one in at most {sure} % of the cases after seeing one release."

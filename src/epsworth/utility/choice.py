@@ -24,7 +24,7 @@ from epsworth.utility.attacker import certainty
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import Curves, Quantity
 
-MAX_EPSILON = 4.0  # of a record, unless more is accepted: a certainty of 98.21 % about either of two values
+MAX_EPSILON = 4.0  # of a record, unless more is accepted: a certainty of 98.3 % about either of two values
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,13 @@ from epsworth.parallel import check_n_jobs
 from epsworth.policy import Pass, Policy
 from epsworth.records import Records
 from epsworth.results import Result
-from epsworth.rounding import percent_down, percent_up, round_up, show_up
+from epsworth.rounding import chance_up, percent_down, percent_up, round_up, show_up
 from epsworth.space import LeakWarning, Ranges, as_domain
 from epsworth.tailored.building import EXACT, WISHES, BuildOptions, Parts, Plan, Wish, build
 from epsworth.tailored.learning import KINDS, TREE
 from epsworth.tailored.mechanism import Tailoring
 from epsworth.tailored.problem import Replacements, Substitutes, cannot_answer, grids_of
-from epsworth.utility.attacker import attacker, percent_sure, row
+from epsworth.utility.attacker import attacker, row
 from epsworth.utility.curves import Curves
 from epsworth.utility.engines.checkpoint import digest_of_classifier
 from epsworth.utility.labels import answer, reference_labels, true_labels
@@ -342,7 +342,7 @@ class Tailored(Result):
         return (
             f"Tailored at epsilon {show_up(float(self.policy.total))} for {few(self.policy.names)}: keeps {keeps}.",
             row("attacker", attacker(self.policy.guarantee)),
-            row("best possible", f"{percent_sure(self.ceiling)} % for every label, by any mechanism at this epsilon"),
+            row("best possible", f"{chance_up(self.ceiling)} % for every label, by any mechanism at this epsilon"),
             row("copy of the model", f"{kind}, {self.size:,} bytes{agreed(self.records, self.agreement)}"),
         )
 

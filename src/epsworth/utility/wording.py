@@ -10,8 +10,8 @@ import numpy as np
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
 from epsworth.mechanisms.promise import CHECKED, INPUTS
-from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up
-from epsworth.utility.attacker import attacker, percent_sure, protection, row
+from epsworth.rounding import chance_up, percent_down, percent_up, round_down, round_up, show_down, show_up
+from epsworth.utility.attacker import attacker, protection, row
 from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
 from epsworth.utility.curves import MET, Curves
@@ -188,7 +188,7 @@ def _tailored(scanned: Scanned, promise: Guarantee) -> str:
     cap = ceiling(promise.epsilon, scanned.labels, promise.delta)
     if cap < scanned.at_least:
         return ""
-    return f"tailored at epsilon {show_up(promise.epsilon)} may keep up to {percent_sure(cap)} %"
+    return f"tailored at epsilon {show_up(promise.epsilon)} may keep up to {chance_up(cap)} %"
 
 
 def _among_people(scanned: Scanned, point: Choice) -> tuple[float, float, str]:
