@@ -71,7 +71,7 @@ def as_markdown(outcomes: Mapping[str, Outcome], quick: bool) -> str:
         "Each figure, table, theorem and numbered statement, in our words, beside what we compute and, in italics,",
         f"why it differs. `python -m reproduction all -o FOLDER` computes and draws all in {minutes:.0f} minutes on",
         "two cores; `--list` tells where each stands in its paper, `python -m reproduction ITEM` what else there is to",
-        "say.", "",
+        "say. Times, and what is released with noise, differ a little from run to run; the verdicts do not.", "",
     ]  # fmt: skip
     for paper, title in PAPERS.items():
         own = {name: outcome for name, outcome in outcomes.items() if ITEMS[name].paper == paper}

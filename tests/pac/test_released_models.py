@@ -250,7 +250,7 @@ def test_the_least_budget_for_an_accuracy_is_released_with(cli, place):
         (("privatize", "kmeans", "turned.csv", "--at-least", "0.9"), "--at-least is about labels that are predicted"),
         (("predict", "good.npz", "iris.csv", "o.csv"), "the table has 5 columns, but the classifier was fitted on 4"),
         (("predict", "named.npz", "short.csv", "o.csv"), "the table lacks the column 'petal_width' on which"),
-        (("predict", "named.npz", "words.csv", "o.csv"), "data row 0, line 2 of words.csv, petal_width: the value is not a number"),
+        (("predict", "named.npz", "words.csv", "o.csv"), "data row 0, line 2 of words.csv, petal_width: the value is"),
         (("predict", "named.npz", "iris.csv", "o.pkl"), "o.pkl has an unknown ending"),
         (("predict", "named.npz", "iris.csv", "iris.csv"), "iris.csv"),
         (("predict", "pca.npz", "iris.csv", "o.csv"), "the model pca.npz is a PCA, which predicts nothing"),

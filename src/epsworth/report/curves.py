@@ -59,7 +59,7 @@ def curves_page(view: CurvesView, source: Source, panels: Panels | None = None) 
             name(mechanism_name(choice.mechanism)), epsilon_is(choice.guarantee.epsilon), text.code(policy.fingerprint),
         )  # fmt: skip
     return page(
-        TITLE, markup("{}; perturbed: {}.", f"{count} records" if count > 1 else "one record", names(features)),
+        TITLE, markup("{}; perturbed: {}.", f"{count:,} records" if count > 1 else "one record", names(features)),
         [*sections, _limits(view, panels)], source, origin=_origin(view, panels), holds=_holds(panels), more=more,
         numbers=numbers, policy="" if policy is None else policy.to_toml(),
         title=f"{TITLE} {printable(', '.join(map(str, features[:12])))}",
@@ -103,8 +103,8 @@ def _decision(view: CurvesView, panels: Panels | None) -> Block:
     same = split is not None and (split.mechanism, split.total) == (view.curves.mechanisms[m], view.total)
     if panels and split and same and statistic.on == "average" and split.lower > split.even_lower:
         unused = (
-            f"This splits the ε evenly. Another split keeps more, on average over the {panels.split_records} of these "
-            f"records that were looked at: at least {percent_of(split.lower)}, in place of "
+            f"This splits the ε evenly. Another split keeps more, on average over the {panels.split_records:,} of "
+            f"these records that were looked at: at least {percent_of(split.lower)}, in place of "
             f"{percent_of(split.even_lower)}. It is not taken: it was chosen on these records, which were not declared "
             "public, and so tells about them; look for one on public records by epsworth split."
         )
@@ -250,7 +250,7 @@ def _mechanisms(view: CurvesView) -> Block:
     if view.populations:
         one = next(iter(view.populations.values()))
         population = blocks.caption(
-            f"Population: on average over all from whom these {one.records} records come, if they are independent "
+            f"Population: on average over all from whom these {one.records:,} records come, if they are independent "
             f"draws that the classifier was not fitted on, {text.certainty(one.confidence)}.",
             "people", hidden=not first["average"],
         )  # fmt: skip
@@ -430,7 +430,7 @@ def _split(panels: Panels) -> Block | None:
         verdict = "guaranteed more than the even split, which may be as good"
     words = (
         f"By {mechanism_name(split.mechanism)} at {epsilon_is(split.total)} per record, on average over "
-        f"{panels.split_records} of these records, {text.certainty(split.confidence)}: {verdict}."
+        f"{panels.split_records:,} of these records, {text.certainty(split.confidence)}: {verdict}."
     )
     return blocks.section(
         "split", "The same ε, split otherwise", blocks.paragraph(words),

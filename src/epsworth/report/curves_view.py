@@ -55,7 +55,8 @@ class Statistic:
         """The records, as a part of a sentence."""
         if self.records == 1 or not isinstance(self.on, str):
             return f"for {self.title}"
-        return f"{'on average over' if self.on == 'average' else 'even for the worst of'} these {self.records} records"
+        where = "on average over" if self.on == "average" else "even for the worst of"
+        return f"{where} these {self.records:,} records"
 
     @property
     def has_ceiling(self) -> bool:

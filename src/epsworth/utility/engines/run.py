@@ -215,10 +215,11 @@ def promised(problem: Problem, answered: Answered, settings: Settings, deadline:
 
 def _unfinished(curves: Curves, open_: Bools, why: str, *, goes_on: bool) -> str:
     """Say why a run ended early, how far it came, and what would help."""
-    parts = []
+    names: dict[int, list[str]] = {}
     for name, row in zip(curves.mechanisms, open_, strict=True):
         if row.any():
-            parts.append(f"{name} on {row.size - int(row.sum())} of {row.size} records")
+            names.setdefault(int((~row).sum()), []).append(name)
+    parts = [f"{', '.join(those)} on {done:,} of {open_.shape[1]:,} records" for done, those in names.items()]
     half = round_up(float(_widths(curves.stability, curves.over, None).max()) / 2)
     of_average = curves.average()
     average = round_up(float((of_average.upper - of_average.lower).max()) / 2)
