@@ -511,3 +511,10 @@ def test_a_verdict_fits_a_screen():
                 assert len(found.verdict) <= 6
                 assert max(map(len, (*found.verdict[1:], found.certainty))) <= 80
                 assert len(found.verdict[0]) <= 110
+
+
+def test_a_no_names_a_policy_made_for_the_model_and_quotes_no_ceiling_for_it():
+    """A ceiling is about every input: the average, and the worst of these records, may lie above it."""
+    for on, at_least in (("average", 0.9), ("average", 0.999), ("worst", 0.999)):
+        found = ew.recommend(exact_curves(["pm"], [1, 4], [[[0.5, 0.7], [0.6, 0.8]]]), at_least=at_least, on=on)
+        assert found.verdict[-1] == "  made for this model  tailored at epsilon 4 may keep more: epsworth tailor"

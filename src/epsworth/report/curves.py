@@ -24,6 +24,7 @@ from epsworth.utility.panels import MOST_VALUES, Panels, numbered, served
 
 TITLE = "What is this epsilon worth?"
 TAILORED = "made for this model"  # a row of a verdict
+WORTH = 0.001  # of a split to be named: a difference that is seen
 MOST_TOGETHER = 5  # curves in one chart; more get a chart each
 EXACT = 1e-6  # width of bounds that no chart tells from a line
 FAR = 40  # ratio of epsilons from which on their axis is logarithmic
@@ -86,14 +87,20 @@ def _decision(view: CurvesView, panels: Panels | None) -> Block:
     if view.point is None:
         return blocks.decision(text.SENTENCES["nothing"], (), recommendation.feasible)
     (m, e), statistic = view.point, view.statistics[0]
-    lower = percent(view.numbers["views"][0]["lower"][m][e], view.digits)
+    low, high = (view.numbers["views"][0][side][m][e] for side in ("lower", "upper"))
+    lower = percent(low, view.digits)
     costly = statistic.bounds.lower[m, e] >= recommendation.at_least and not view.within_limits[m, e]
     words = {
         "name": view.names[m], "total": show_up(view.total), "where": statistic.where,
         "subject": text.SUBJECTS[statistic.of], "lower": lower, "held": _held(view),
         "target": percent(view.target, view.digits), "limit": show_down(recommendation.max_epsilon),
     }  # fmt: skip
-    sentence = text.SENTENCES["use" if recommendation.feasible else "costly" if costly else "none"]
+    if low == 0 and high == 10**view.digits:
+        sentence = text.SENTENCES["unknown"]
+    elif view.requested:
+        sentence = text.SENTENCES["use" if recommendation.feasible else "costly" if costly else "none"]
+    else:
+        sentence = _most(view)
     facts = (
         (words["total"], "ε per record", "total"),
         (lower, "guaranteed probability that it is kept", "lower"),
@@ -101,7 +108,7 @@ def _decision(view: CurvesView, panels: Panels | None) -> Block:
     )
     split, unused = None if panels is None else panels.split, ""
     same = split is not None and (split.mechanism, split.total) == (view.curves.mechanisms[m], view.total)
-    if panels and split and same and statistic.on == "average" and split.lower > split.even_lower:
+    if panels and split and same and statistic.on == "average" and split.lower >= split.even_lower + WORTH:
         unused = (
             f"This splits the ε evenly. Another split keeps more, on average over the {panels.split_records:,} of "
             f"these records that were looked at: at least {percent_of(split.lower)}, in place of "
@@ -109,7 +116,7 @@ def _decision(view: CurvesView, panels: Panels | None) -> Block:
             "public, and so tells about them; look for one on public records by epsworth split."
         )
     return blocks.decision(
-        text.fill(sentence if view.requested else _most(view), words), facts,
+        text.fill(sentence, words), facts,
         recommendation.feasible or not view.requested, f"{_alternatives(view)} {unused}".strip(),
     )  # fmt: skip
 
@@ -121,9 +128,7 @@ def _alternatives(view: CurvesView) -> str:
         cost = epsilon_is(beyond.guarantee.epsilon)
         sentences = [f"It would take {mechanism_name(beyond.mechanism)} at {cost} per record."]
     if view.requested and any(line.startswith(TAILORED) for line in map(str.strip, view.recommendation.verdict)):
-        cap = percent(view.numbers["caps"][view.stops.index(view.total)], view.digits)
-        where = f"{cap} at {epsilon_is(view.total)}"
-        sentences.append(f"A policy made for this model (epsworth tailor) may keep up to {where}.")
+        sentences.append("A policy made for this model (epsworth tailor) may keep more.")
     return " ".join(sentences)
 
 

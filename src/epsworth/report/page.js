@@ -59,9 +59,11 @@ function explore() {
 
   function sentence(view, point) {
     const [m, e] = point, met = view.lower[m][e] >= goal(), chosen = recommended(view);
+    const unknown = view.lower[m][e] === 0 && view.upper[m][e] === 10 ** digits;
     const costly = met && data.accepted[m][e] !== "1";
     const without = chosen === null ? (same(view.top, point) ? "none" : "never") : met ? "enough" : "short";
-    return fill(words[!requested ? "most" : same(chosen, point) ? "use" : costly ? "costly" : without], {
+    const kind = !requested ? "most" : same(chosen, point) ? "use" : costly ? "costly" : without;
+    return fill(words[unknown ? "unknown" : kind], {
       ...words, name: data.names[m], total: promise(point).shown, where: view.where, subject: view.subject,
       lower: percent(view.lower[m][e]), target: percent(goal()),
       best: chosen === null ? "" : data.names[chosen[0]], least: chosen === null ? "" : promise(chosen).shown,

@@ -305,6 +305,9 @@ SENTENCES = {
         f"At {POINT} nothing is guaranteed to be enough: {{name}} comes closest, {BOUND}, and {{target}} was asked "
         f"for, which nothing in this report at ε{SPACE}≤{SPACE}{{limit}} is guaranteed to reach."
     ),
+    "unknown": (
+        f"Not known yet: the run ended before anything was guaranteed at {POINT} {{where}}; a longer run would tell."
+    ),
     "nothing": "Nothing in this report has a delta as small as was asked for.",
     "pure": "{seen} can raise an attacker's certainty that {what} from {prior} to at most {after}.",
     "certain": (

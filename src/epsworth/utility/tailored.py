@@ -342,7 +342,7 @@ class Tailored(Result):
         return (
             f"Tailored at epsilon {show_up(float(self.policy.total))} for {few(self.policy.names)}: keeps {keeps}.",
             row("attacker", attacker(self.policy.guarantee)),
-            row("best possible", f"{chance_up(self.ceiling)} % for every label, by any mechanism at this epsilon"),
+            row("ceiling", f"no mechanism at this epsilon keeps every input above {chance_up(self.ceiling)} %"),
             row("copy of the model", f"{kind}, {self.size:,} bytes{agreed(self.records, self.agreement)}"),
         )
 

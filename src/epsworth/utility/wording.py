@@ -10,7 +10,7 @@ import numpy as np
 from epsworth.guarantees import Guarantee, ceiling, epsilon_needed
 from epsworth.mechanisms.family import LABEL_RESPONSE, is_tailored
 from epsworth.mechanisms.promise import CHECKED, INPUTS
-from epsworth.rounding import chance_up, percent_down, percent_up, round_down, round_up, show_down, show_up
+from epsworth.rounding import percent_down, percent_up, round_down, round_up, show_down, show_up
 from epsworth.utility.attacker import attacker, protection, row
 from epsworth.utility.choice import MAX_EPSILON, Choice, Limits, Scanned
 from epsworth.utility.curve_parts import CurveParts
@@ -112,7 +112,7 @@ def _no(scanned: Scanned, closest: Choice) -> tuple[str, ...]:
         lines.append(row("it would take", f"{_point(best)}: attacker {attacker(best.guarantee)}"))
     if not refuted:
         lines.append(row("left open", _open_in_short(scanned)))
-    if made := _tailored(scanned, closest.guarantee):
+    if made := _tailored(scanned):
         lines.append(row("made for this model", made))
     return tuple(lines)
 
@@ -180,15 +180,12 @@ def _open_in_short(scanned: Scanned) -> str:
     return f"{names}, up to {percent_up(most)} %: -v says what may decide it"
 
 
-def _tailored(scanned: Scanned, promise: Guarantee) -> str:
-    """Say what a mechanism that is made for the classifier may keep, where that may be enough."""
+def _tailored(scanned: Scanned) -> str:
+    """Name what is made for the classifier, which may keep more: a ceiling for every input does not bound averages."""
     curves = scanned.curves
     if scanned.labels < 2 or not scanned.limited or any(map(is_tailored, curves.mechanisms)) or curves.built_from:
         return ""
-    cap = ceiling(promise.epsilon, scanned.labels, promise.delta)
-    if cap < scanned.at_least:
-        return ""
-    return f"tailored at epsilon {show_up(promise.epsilon)} may keep up to {chance_up(cap)} %"
+    return f"tailored at epsilon {show_down(scanned.limits.epsilon)} may keep more: epsworth tailor"
 
 
 def _among_people(scanned: Scanned, point: Choice) -> tuple[float, float, str]:
@@ -241,7 +238,7 @@ def _against(scanned: Scanned) -> list[str]:
         lines.append(protection(closest.guarantee))
     if (best := scanned.beyond.best) is not None:
         lines.append(f"It would take {best.words}. {protection(best.guarantee)}")
-    if closest is not None and _tailored(scanned, closest.guarantee):
+    if closest is not None and _tailored(scanned):
         lines.append(
             "A tailored policy is for a service that must stay as it is, for several services, or where only some "
             "columns are sensitive; a device that can hold the model can answer itself, and send the label by label_rr."
