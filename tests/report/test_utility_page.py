@@ -19,6 +19,7 @@ import epsworth as ew
 from epsworth.report.curves_view import SHARES, CurvesView
 from epsworth.report.text import PRIORS, fill, observed, percent, share_up, units, without_folders
 from epsworth.rounding import round_down, round_up, show_up
+from epsworth.utility.quantities import Bounds
 
 CASES = {
     "few": (
@@ -334,3 +335,7 @@ def test_records_of_a_run_that_ended_early_are_not_said_to_keep_nothing():
         assert ("What shares of the records keep at least." in page) is told
         assert ("single records are not known" not in page) is told
         assert ("Which groups are served worst" in page) is told
+    nothing = replace(whole, stability=Bounds(np.zeros_like(lower), np.ones_like(lower)), stopped=True)
+    for asked in ({"at_least": 0.9, "on": "worst"}, {}):
+        sentence = Read(ew.report.report(nothing, **asked).html).ids["sentence"]
+        assert sentence.startswith("Not known yet: the run ended before anything was guaranteed at ε")

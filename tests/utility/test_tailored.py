@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 import epsworth as ew
 from epsworth.classifiers import ClassifierError
@@ -634,3 +635,18 @@ def test_parts_are_disjoint_and_all_of_the_table():
     every = np.concatenate([parts.build, parts.choose, parts.hold])
     assert sorted(every.tolist()) == list(range(101))
     assert len(parts.hold) == 26
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_an_exact_copy_that_is_not_always_right_says_why(gaps):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.random((400, 2)), columns=["a", "b"])
+    y = X.sum(axis=1) > 1
+    X.loc[rng.random(400) < 0.3, "a"] = np.nan
+    model = DecisionTreeClassifier(max_depth=4, random_state=0).fit(X, y)
+    ranges = {"a": (0, 1), "b": (0, 1)}
+    public = X if gaps else X.fillna(0.05)
+    made = ew.tailor(model, public, sensitive=list(ranges), epsilon=3, domain=ranges, missing=0.05, public=True, rng=0)
+    assert made.copied == "exact"
+    assert (made.agreement < 1) is gaps
+    assert any("records change their label already when the policy reads them" in note for note in made.notes) is gaps

@@ -237,7 +237,11 @@ def _shares(tailored: Document) -> Block:
             ("labels kept of people like those in the table, at least", tailored["held_out"]["lower"], text.share_down),
             ("labels kept of people like those in the table, at most", tailored["held_out"]["upper"], share_up),
             ("held-out records whose label the copy finds", tailored["agreement"], text.share_down),
-            ("held-out records whose label the copy finds for certain", tailored.get("certified"), text.share_down),
+            (
+                "held-out records for which copy and classifier are proven to agree",
+                tailored.get("certified"),
+                text.share_down,
+            ),
             ("records that send the same whatever their values are", tailored["constant"], share_up),
             *shares,
         ]

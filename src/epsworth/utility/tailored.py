@@ -95,6 +95,16 @@ def notes_of(plan: Plan, tailoring: Tailoring, constant: float, reached: int) ->
     return tuple(notes)
 
 
+def _filled(plan: Plan, agreement: float, records: int) -> tuple[str, ...]:
+    """Say why an exact copy is not right on all records, where it is not."""
+    if plan.copied != EXACT or agreement == 1 or not records:
+        return ()
+    return (
+        f"the copy is exact, but {percent_up(1 - agreement)} % of the held-out records change their label already when "
+        "the policy reads them: it fills gaps, and moves values to its ranges and grid",
+    )
+
+
 Classifiers = Sequence[Any] | Mapping[Any, float]
 
 
@@ -342,7 +352,7 @@ class Tailored(Result):
         return (
             f"Tailored at epsilon {show_up(float(self.policy.total))} for {few(self.policy.names)}: keeps {keeps}.",
             row("attacker", attacker(self.policy.guarantee)),
-            row("ceiling", f"no mechanism at this epsilon keeps every input above {chance_up(self.ceiling)} %"),
+            row("ceiling", f"no mechanism keeps every input above {chance_up(self.ceiling)} %"),
             row("copy of the model", f"{kind}, {self.size:,} bytes{agreed(self.records, self.agreement)}"),
         )
 
@@ -537,6 +547,6 @@ def _judged(
     return Tailored(
         policy, plan.copied, plan.size, result.agreement, result.kept, result.held_out, result.balanced, result.most,
         result.constant, result.certified, len(rows), confidence,
-        notes_of(plan, tailoring, result.constant, len(reached)), plan, replace(options.asked, n_jobs=None, kept=None),
-        options.weights, rows,
+        (*notes_of(plan, tailoring, result.constant, len(reached)), *_filled(plan, result.agreement, len(rows))), plan,
+        replace(options.asked, n_jobs=None, kept=None), options.weights, rows,
     )  # fmt: skip
