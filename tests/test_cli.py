@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import pickle
@@ -481,3 +482,18 @@ def test_a_confidence_that_is_none_is_refused(cli, confidence):
     code, _, err = cli("learn", "plan", "-e", "2", "--users", "10000", "--confidence", confidence)
     assert (code, err.count("\n")) == (2, 1)
     assert "--confidence" in err
+
+
+@pytest.mark.slow
+def test_the_demo_keeps_what_its_page_shows(cli, tmp_path):
+    code, out, _ = cli("demo", "--output", str(tmp_path))
+    assert (code, out.count("\n") <= 45) == (0, True)
+    kept, page = tmp_path / "epsworth-demo.json", (tmp_path / "epsworth-demo.html").read_text()
+    assert hashlib.sha256(kept.read_bytes()).hexdigest() in page
+    assert "The random forest of epsworth demo" in page
+    assert "epsworth tailor MODEL TABLE -s … -e … --policy policy.toml" in page
+    code, out, _ = cli("recommend", str(kept))
+    assert (code, out.splitlines()[0]) == (0, "Yes: tailored at epsilon 3 keeps at least 95.2 % of the labels.")
+    assert "Next: epsworth tailor MODEL TABLE -s 'mean radius,mean texture' -e 3 --policy" in out
+    assert cli("report", str(kept), "-o", str(tmp_path / "page.html"))[0] == 0
+    assert cli("run", str(kept))[0] == 0

@@ -37,11 +37,11 @@ class Story:
     made_for_it: Recommendation
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
+        """Return what ``epsworth recommend --json`` writes."""
         return {
-            "model": self.title,
+            "recommendation": self.made_for_it.to_dict(),
             "curves": self.curves.to_dict(),
-            "recommendations": [each.to_dict() for each in (self.on_average, self.made_for_it)],
+            "domain": RANGES.to_dict(),
         }
 
 

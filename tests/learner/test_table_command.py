@@ -10,6 +10,8 @@ import polars as pl
 import pytest
 from table_worlds import columns, rows
 
+from epsworth.learner import TableConfig, TableLearner, simulate
+
 CONFIG = (
     "learn config c.json -b age=0:100 -b dose=0:10 -b height=130:210 -c job=none,clerk,nurse -c sex=0,1 "
     "--classes no,yes --epsilon 4 --users 20000"
@@ -156,3 +158,21 @@ def test_five_numbers_are_a_table(cli):
     assert json.loads(Path("c.json").read_text())["format"] == "epsworth-table-1"
     assert cli(f"learn config d.json {ranges} --epsilon 1 --cells 2 --mechanism cosine")[0] == 0
     assert json.loads(Path("d.json").read_text())["mechanism"] == "cosine"
+
+
+def test_rounds_that_are_not_needed_are_told(cli):
+    learner = TableLearner(TableConfig(columns()[:1], ("no", "yes"), 2, users=1000, rounds="weighted"))
+    X, y = rows(400, 8)
+    ages = [row[:1] for row in X]
+    learner.close(simulate(learner.open(), ages, y, 0))
+    learner.save("s0.json")
+    simulate(learner.open(), ages, y, 1).save("1.state")
+    code, out, _ = cli("learn close s0.json 1.state -o s1.json")
+    assert code == 0
+    assert "all rounds are closed; none for weights is needed, as fewer than two columns tell the labels apart." in out
+
+
+def test_a_model_that_is_not_there_is_no_model_of_cells(cli):
+    code, _, err = cli("learn predict none.json new.csv labels.csv --probability")
+    assert (code, Path("labels.csv").exists()) == (2, False)
+    assert "cannot read the model none.json: " in err

@@ -234,6 +234,7 @@ def test_receipts_hold_public_facts_only(tmp_path):
         ("in.csv", "out.parquet", {}, "must be of one kind, got csv and parquet"),
         ("in.csv", "in.csv", {}, "is the input itself"),
         ("none.csv", "out.csv", {}, "there is no such file"),
+        ("none/", "out/", {}, "cannot read the table none: there is no such file"),
         ("in.csv", "none/out.csv", {}, "the folder .* does not exist"),
         ("in.txt", "out.csv", {}, r"in.txt has an unknown ending; give .csv, .jsonl, .ndjson, .parquet"),
         ("-", "out.parquet", {}, "parquet cannot be streamed"),
@@ -245,6 +246,7 @@ def test_files_that_are_refused(source, target, options, message, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("age,job\n1,a\n")
     Path("bad.parquet").write_text("no")
+    Path("in.txt").write_text("age,job\n1,a\n")
     with pytest.raises(ValueError, match=message):
         perturb_file(POLICY, source, target, **options)
 

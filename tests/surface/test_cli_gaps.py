@@ -172,3 +172,26 @@ def test_tailor_takes_the_same_words(cli, place):
     assert tomllib.loads((place / "t.toml").read_text())["tailored"]["inputs"]["bmi"]["missing"] == 27
     found = cli("tailor", "model.skops", "test.csv", *words, "--missing", "bmi=30", code=2)
     assert "contradicts missing = 27" in found.stderr
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(
+    ("typed", "categories"), [("\n", ("no", "yes")), ("no\n", ("no", "yes")), ("unknown\n", ("no", "yes", "unknown"))]
+)
+def test_init_takes_a_new_word_for_a_gap_as_a_category(monkeypatch, capsys, tmp_path, typed, categories):
+    (tmp_path / "smokers.csv").write_text('smoker\nyes\n""\nno\n')
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"no,yes\n{typed}"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    init.init(tmp_path / "smokers.csv", ["smoker"], tmp_path / "asked.toml", draft=False)
+    assert "what a gap is read as (a new word becomes a category of its own)" in capsys.readouterr().out
+    made = ew.Domain.load(tmp_path / "asked.toml")["smoker"]
+    assert (made.categories, made.missing) == (categories, typed.strip() or "yes")
+
+
+def test_a_box_of_whole_numbers_is_weighed_before_rounding(cli, tmp_path):
+    words = ("safe-box", "model.skops", "test.csv", "-s", "age", "-r", "0", "--domain")
+    ew.Domain.of({"age": {"lower": 0, "upper": 120, "integer": True}}).save(tmp_path / "whole.toml")
+    whole, plain = (cli(*words, str(path)).stdout for path in (tmp_path / "whole.toml", "ranges.toml"))
+    assert "at least, before it is rounded to whole numbers." in whole
+    lines = whole.replace(", before it is rounded to whole numbers", "").splitlines()[:-1]
+    assert lines == plain.splitlines()[:-1]

@@ -276,8 +276,11 @@ def test_run_shows_what_was_kept_and_asks_nothing(cli, tmp_path):
     assert told.startswith("At epsilon 4 per record pm keeps at least ")
     assert f"Next: epsworth recommend {curves} --at-least 0.9" in told
     refused = cli("run", curves, "--policy", str(tmp_path / "other.toml"), code=2)
-    assert "holds no study; give it to epsworth recommend or report" in refused.stderr
+    assert "holds curves, but no study, so that run has nothing to write; give it to epsworth recom" in refused.stderr
     assert not (tmp_path / "other.toml").exists()
+    (tmp_path / "none.json").write_text("{}")
+    refused = cli("run", str(tmp_path / "none.json"), "--policy", str(tmp_path / "other.toml"), code=2)
+    assert "this is not an epsworth-curves-1 document" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore:.* its ranges were taken from a table")  # a draft

@@ -290,7 +290,7 @@ def test_recommend_writes_the_tailored_policy_that_it_chose(cli):
 def test_saved_curves_make_no_tailored_policy_and_say_what_does(cli):
     cli("utility", *BESIDE, "--json", "c.json")
     told = cli("recommend", "c.json", "--at-least", "0.9", "--on", "worst", "--policy", "p.toml", code=2)
-    assert "epsworth tailor, writes it" in told.err
+    assert "a tailored policy of age, bmi at epsilon 3 is made with its classifier: ew.tailor, or epsw" in told.err
     assert not Path("p.toml").exists()
 
 

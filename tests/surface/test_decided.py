@@ -49,23 +49,25 @@ def test_a_minute_is_the_most_unless_it_is_said_otherwise():
 @pytest.mark.parametrize(
     ("seconds", "done", "within", "said"),
     [
-        (2.0, 0.5, 60.0, None),  # four seconds are not worth a word
-        (1.0, 0.01, 60.0, None),  # too early to know
-        (2.5, 0.05, 60.0, "this takes about 50 s at its pace (60 s at most)"),
-        (2.0, 0.004, None, "this takes about 9 min at its pace\n"),
+        (2.5, 0.52, 60.0, None),  # five seconds are not worth a word
+        (1.5, 0.04, 60.0, None),  # too early to know
+        (3.0, 0.08, 60.0, "this takes about 49 s at its pace (60 s at most)"),
+        (2.5, 0.034, None, "this takes about 9 min at its pace\n"),
         (
-            3.0,
-            0.01,
+            3.5,
+            0.04,
             60.0,
             "about 5 min at its pace, and ends after 60 s with what is proven by then; more:",
         ),
-        (2.0, 0.0, 60.0, None),
+        (2.5, 0.03, 60.0, None),  # nothing is done since
+        (30.0, 0.52, 60.0, "this takes about 59 s at its pace (60 s at most)"),
     ],
 )
 def test_the_time_is_foretold_once_where_it_is_long(capsys, seconds, done, within, said):
+    """The pace is that of the work: reading the model, and workers that start, are no part of it."""
     run = Run(lambda what, share: None, "asking", lambda standing: "bounds", within)
-    for _ in range(2):
-        run.watch(standing([0.5], [0.6], seconds, done))
+    for moment in ((0.2, 0.02), (0.4, 0.02), (0.5, 0.03), (seconds, done), (seconds, done)):
+        run.watch(standing([0.5], [0.6], *moment))
     told = capsys.readouterr().err
     assert told.count("this takes") == (said is not None)
     assert (said or "") in told

@@ -38,6 +38,17 @@ def test_a_box_of_a_tree_is_certain_and_in_natural_units():
     assert str(box) == "The label stays 1 while x0 lies between 40.0001 and 100."  # at 40 itself it is 0
 
 
+def test_a_box_of_whole_numbers_is_that_of_their_range():
+    X = np.random.default_rng(0).integers(0, 100, (200, 2))
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, X @ [1, 2] > 150)
+    whole = {0: {"lower": 0, "upper": 100, "integer": True}, 1: (0, 100)}
+    box = ew.safe_box(model, X[0], sensitive=[0, 1], domain=whole)
+    assert box == ew.safe_box(model, X[0], sensitive=[0, 1], domain={0: (0, 100), 1: (0, 100)})
+    inside = [np.arange(np.ceil(low), high + 1e-9) for low, high in zip(box.lower, box.upper, strict=True)]
+    assert box.confidence == 1
+    assert (model.predict(np.array(list(itertools.product(*inside)))) == box.label).all()
+
+
 SCALES = {"negative": (-50.0, -3.0), "narrow": (1e6, 1e6 + 1), "tiny": (-1e-3, 1e-3), "wide": (-7.0, 12345.678)}
 MODELS = {
     "tree": DecisionTreeClassifier(max_depth=5, random_state=0),

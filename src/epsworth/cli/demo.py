@@ -24,7 +24,7 @@ def demo(
 
     from epsworth.demo import AT_LEAST, RANGES, stories
     from epsworth.files import check_distinct
-    from epsworth.report import report
+    from epsworth.report import Heading, report
     from epsworth.utility.figures import plot_curves
 
     check_distinct(document=document, picture=picture, page=page)
@@ -48,8 +48,11 @@ def demo(
         screen.print(story.on_average.certainty, markup=False)
         screen.print("\n".join(story.made_for_it.verdict), markup=False)
         show.print_curves(story.curves, "average")
-    show.write_json(str(document), {"stories": [story.to_dict() for story in found]})
+    last = found[-1]
+    show.write_json(str(document), last.to_dict())
     plot_curves({story.title: story.curves for story in found}, picture)
-    report(found[-1].curves, at_least=AT_LEAST, command="epsworth demo").save(page)
-    screen.print(f"\nWrote {page} (open it in a browser), {picture.name} and {document.name}.", soft_wrap=True)
+    purpose = f"The {last.title} of epsworth demo, on breast-cancer data that ships with scikit-learn."
+    report(document, command="epsworth demo", heading=Heading(purpose=purpose)).save(page)
+    told = f"{page} (open it in a browser) and {document.name}, of the {last.title}, and {picture.name}, of both"
+    screen.print(f"\nWrote {told}.", soft_wrap=True)
     show.suggest("recommend", "MODEL", "TABLE", "-s", "FEATURE", why="the same for a classifier of yours")

@@ -91,7 +91,10 @@ def _declared(name: Any, column: Any, *, draft: bool) -> Feature:
 
 
 def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
-    """Let a value that is public stand for gaps, where the column has some: that proposed, unless another is given."""
+    """Let a value that is public stand for gaps, where the column has some: that proposed, unless another is given.
+
+    A word that is none of the categories becomes one.
+    """
     from dataclasses import replace
 
     from epsworth.utility.gaps import proposed
@@ -102,8 +105,12 @@ def _with_gaps(feature: Feature, column: Any, *, draft: bool) -> Feature:
     value = proposed(feature)
     while not (draft or isinstance(value, bool)):
         try:
-            told = typer.prompt(f"{feature.name}: what a gap is read as", default=written(value))
-            return replace(feature, missing=told if isinstance(value, str) else _number(told))
+            own = " (a new word becomes a category of its own)" if isinstance(value, str) else ""
+            told = typer.prompt(f"{feature.name}: what a gap is read as{own}", default=(usual := written(value)))
+            told = str(told).strip() or usual
+            if feature.categories is None:
+                return replace(feature, missing=_number(told))
+            return replace(feature, categories=tuple(dict.fromkeys((*feature.categories, told))), missing=told)
         except ValueError as error:
             typer.echo(f"{error}; again:")
     return replace(feature, missing=value)

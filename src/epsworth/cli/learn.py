@@ -286,9 +286,9 @@ def predict(
     if fakes is not None and sureness is None:
         raise ValueError("--fakes is about certificates; give --confidence, too")
     if not TableLearner.wrote(model):
+        learnt: Any = Classifier.load(model)
         if audit is not None or probability:
             raise ValueError("--audit and --probability are about tables; cells tell which label is commoner alone")
-        learnt: Any = Classifier.load(model)
         judge, name, declared = learnt, "cell_label", dict.fromkeys(learnt.config.names, "number")
     else:
         learnt = TableLearner.load(model).classifier()

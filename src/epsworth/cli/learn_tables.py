@@ -13,7 +13,7 @@ from epsworth.cli.report import write_document_page
 from epsworth.numerals import counted
 
 if TYPE_CHECKING:
-    from epsworth.learner import AuditedClassifier, TableClassifier
+    from epsworth.learner import AuditedClassifier, TableClassifier, TableLearner
 
 Session = Annotated[
     Path, typer.Argument(help="Configuration of a table, or the session (.json) that learn close wrote last.")
@@ -110,13 +110,20 @@ def close_round(
     if show.told(json, lambda: document):
         return
     came = f"{counted(sums.users, 'report')}, about {learner.rounds[-1][1].users:,} expected"
-    print(f"{came}; {'all rounds are closed' if left is None else f'next: {left.purpose}'}.")
+    print(f"{came}; {_closed(learner) if left is None else f'next: {left.purpose}'}.")
     if (short := fewer(learner)) is not None:
         print(short)
     if left is None:
         show.suggest("learn", "predict", out, "new.csv", "labels.csv", why="the session is a model")
     else:
         show.suggest("learn", "open", out, "round.json", why="write the next round")
+
+
+def _closed(learner: TableLearner) -> str:
+    """Say that no round is open, and which ones are left out."""
+    idle = [one.purpose for one in learner.config.shares[len(learner.closed) :]]
+    why = f"; none for {' or '.join(idle)} is needed, as fewer than two columns tell the labels apart" if idle else ""
+    return f"all rounds are closed{why}"
 
 
 @options.apart

@@ -254,7 +254,10 @@ def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
         show.suggest_perturb(given["policy"], answer.policy, columns)
     elif found.feasible and found.choice.mechanism == LABEL_RESPONSE:
         pass  # no policy for clients without the model
-    elif found.feasible and given["json"] is not None:
+    elif found.feasible and found.choice.tailored and answer.loaded is None:
+        words = ("-s", ",".join(answer.curves.features), "-e", show_up(found.choice.guarantee.epsilon))
+        show.suggest("tailor", "MODEL", "TABLE", *words, "--policy", "policy.toml", why=why)
+    elif found.feasible and given["json"] is not None and not found.choice.tailored:
         show.suggest("recommend", given["json"], "--at-least", found.at_least, "--policy", "policy.toml", why=why)
     elif found.feasible and given["domain_from_data"]:
         asked = (given["table"], "-s", ",".join(answer.curves.features))

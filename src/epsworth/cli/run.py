@@ -98,9 +98,12 @@ def _show_again(
     with reading(source, "result file", most=RESULT_BYTES) as content:
         study = is_study_result(read_json(content))
     if not study:
-        if any(one is not None for one in (output, policy, plot, report)):
-            raise ValueError(f"{source} holds no study; give it to epsworth recommend or report, which write")
         curves = curves_of_file(source)[0]
+        if any(one is not None for one in (output, policy, plot, report)):
+            raise ValueError(
+                f"{source} holds curves, but no study, so that run has nothing to write; give it to epsworth "
+                "recommend, with --json, --plot, --report or --policy"
+            )
         show.print_kept(curves, (), verbose, quiet)
         if quiet:
             return

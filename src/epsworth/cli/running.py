@@ -23,7 +23,7 @@ INTERRUPTED = 130  # exit status where Ctrl-C ended a run, whether it had someth
 STOPS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what schedulers send
 _stopped = threading.Event()
 EVERY = 0.25  # seconds between two looks at the bounds
-SOON, LONG = 2.0, 10.0  # seconds after which a run's length is foreseen, and is worth a word
+SOON, LONG = 2.0, 10.0  # seconds of work after which a run's length is foreseen, and is worth a word
 
 
 def connections_may_break() -> None:
@@ -65,6 +65,8 @@ class Run:
     interrupted: bool = False
     shown: float = field(default=-EVERY)
     foretold: bool = False
+    first: float | None = None
+    since: tuple[float, float] | None = None
 
     def progress(self, share: float) -> None:
         """Move the bar."""
@@ -72,14 +74,24 @@ class Run:
 
     def watch(self, standing: Any) -> bool:
         """Show the bounds now and then, and once how long it takes; tell whether Ctrl-C was pressed."""
-        if not self.foretold and standing.seconds >= SOON and standing.done > 0:
-            self.foretold = True
-            foretell(standing.seconds / standing.done, self.within)
+        if not self.foretold:
+            self._foretell(standing)
         now = time.monotonic()
         if not self.interrupted and now - self.shown >= EVERY:
             self.shown, self.what = now, self.told(standing)
             self.show(self.what, standing.done)
         return self.interrupted
+
+    def _foretell(self, standing: Any) -> None:
+        """Measure the pace once work is seen to move: reading, and workers that start, are no part of it."""
+        first = self.first = standing.done if self.first is None else self.first
+        if self.since is None and standing.done > first:
+            self.since = standing.seconds, standing.done
+        if self.since is not None:
+            seconds, done = standing.seconds - self.since[0], standing.done - self.since[1]
+            if seconds >= SOON and done > 0:
+                self.foretold = True
+                foretell(standing.seconds + (1 - standing.done) * seconds / done, self.within)
 
 
 def foretell(total: float, within: float | None) -> None:

@@ -44,9 +44,11 @@ def safe_box(
         return
     out = show.console()
     out.print(f"Record {record}: {found}", markup=False, soft_wrap=True)
+    whole = asked.domain is not None and any(asked.domain[name].integer for name in asked.names)
     out.print(
         f"{mechanism} at epsilon {epsilon:g} per record stays in the box with probability "
-        f"{round_down(found.mass):.3f} at least.", soft_wrap=True,
+        f"{round_down(found.mass):.3f} at least{', before it is rounded to whole numbers' if whole else ''}.",
+        soft_wrap=True,
     )  # fmt: skip
     out.print("This is computed from the record itself: show it to nobody who may not see the record.")
     names = ",".join(found.features)

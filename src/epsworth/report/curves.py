@@ -31,7 +31,7 @@ FAR = 40  # ratio of epsilons from which on their axis is logarithmic
 TABLE_PRIORS = (1, 10, 50, 90)  # per cent
 MOST_OF_DELTA, MOST_PROMISES = 24, 120  # rows of that table: of one delta, about; and in all
 MOST_GROUPS = 12
-TO_RUN = "For what clients must run: <code>epsworth recommend RESULT.json --at-least … --policy policy.toml</code>"
+TO_RUN = "For what clients must run: <code>epsworth {} … --policy policy.toml</code>"
 SEEN = {
     "pure": f"At {text.POINT} one release", "certain": f"At {text.POINT} one release",
     "weaker": "One release at ε\u00a0=\u00a0{total}, δ\u00a0=\u00a0{delta} per record",
@@ -52,8 +52,10 @@ def curves_page(view: CurvesView, source: Source, panels: Panels | None = None) 
     sections += [_mechanisms(view), _meaning(view)]
     sections += [_records(view), _groups(view, panels)] if count > 1 else []
     sections += [_map(panels), _safe(panels), _split(panels)] if panels is not None else []
-    more = markup(TO_RUN)
-    if policy is not None and (choice := view.recommendation.choice) is not None:
+    choice = view.recommendation.choice
+    made = choice is not None and choice.tailored
+    more = markup(TO_RUN, "tailor MODEL TABLE -s … -e" if made else "recommend RESULT.json --at-least")
+    if policy is not None and choice is not None:
         more = markup(
             "The policy is that of the recommendation, {} at {} per record, and does not follow the sliders; "
             "fingerprint {}.",

@@ -17,7 +17,7 @@ twice: by rounding all shares of a division up, and by Lagrange duality, which p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
@@ -35,7 +35,7 @@ from epsworth.numerals import share
 from epsworth.records import one_record
 from epsworth.results import Result, how_sure
 from epsworth.rounding import UNIT, down, float_below, round_down, show_down, show_up
-from epsworth.space import Feature, Ranges
+from epsworth.space import Domain, Feature, Ranges, as_domain
 from epsworth.utility.engines.cells import Cells, TreeCells, cells_for
 from epsworth.utility.engines.contraction import unit_edges
 from epsworth.utility.engines.label import knows_one_label
@@ -144,7 +144,7 @@ def safe_box(
     Parameters
     ----------
     model, sensitive, domain
-        As for `stability`; numeric features.
+        As for `stability`; numeric features.  Whole numbers are read as their range: outputs are those before rounding.
     x : array_like of shape ``(1, d)`` or ``(d,)``, data frame with one row, row of a pandas frame, or mapping
         The record.
     mechanism, epsilon
@@ -166,7 +166,7 @@ def safe_box(
     features the worst corner lies far from what the mechanism is likely to send, and `stability` promises more.
     """
     asked = Problem.of(
-        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=domain
+        model, one_record(x), sensitive=sensitive, mechanisms=mechanism, epsilons=[epsilon], domain=_continuous(domain)
     )
     if len(asked.records) != 1:
         raise ValueError(f"x must be one record, got {len(asked.records)}; explain one at a time")
@@ -181,6 +181,14 @@ def safe_box(
     draws, risk = generator(rng), Risk.of(confidence)
     ends, flips = _certified(asked, laws, _proposed(asked, laws, draws), risk, draws)
     return _answer(asked, laws, ends, epsilon, flips, confidence, best=False, spent=float_below(risk.spent))
+
+
+def _continuous(domain: Ranges | None) -> Domain | None:
+    """Return ranges without what is rounded: a box of a range holds the whole numbers in it."""
+    if domain is None:
+        return None
+    features = as_domain(domain).features
+    return Domain(tuple(replace(one, integer=False, points=None) if one.integer else one for one in features))
 
 
 def _found(problem: Problem, reading: Callable[[Problem], Any]) -> Any:

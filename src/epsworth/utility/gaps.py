@@ -62,8 +62,6 @@ def check_for_box(features: Sequence[Feature], columns: Sequence[NDArray[Any]]) 
     for feature, column in zip(features, columns, strict=True):
         if feature.categories is not None:
             raise ValueError("a sensitive feature is categorical, and a box needs ranges; leave it out")
-        if feature.integer:
-            raise ValueError(f"{feature.name} is released as whole numbers, and a box needs ranges; leave integer out")
         if feature.gaps(column).any():
             raise ValueError(f"x lacks {feature.name}, and a box lies around a value; leave the feature out")
 

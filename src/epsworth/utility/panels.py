@@ -425,23 +425,15 @@ def _slowness(problem: Problem) -> float:
 
 def _box(one: Problem, words: str, epsilon: float, curves: Curves, draws: np.random.Generator) -> SafeBox:
     """Return a box at the mechanism, or by the weights of another one where it has no continuous law."""
-    given = _given(one) | {"domain": _continuous(one.domain)}
     try:
         return safe_box(
             one.classifier, one.records.take(np.array([0])), mechanism=words, epsilon=epsilon,
-            confidence=_confidence(curves), rng=draws, **given,
+            confidence=_confidence(curves), rng=draws, **_given(one),
         )  # fmt: skip
     except ValueError:
         if words == PLAIN:
             raise
         return _box(one, PLAIN, epsilon, curves, draws)
-
-
-def _continuous(domain: Domain | None) -> Domain | None:
-    """Return ranges without what is rounded: a box lies in all of them."""
-    if domain is None:
-        return None
-    return Domain(tuple(replace(one, integer=False, points=None) if one.integer else one for one in domain.features))
 
 
 def _own(feature: Feature, column: NDArray[Any]) -> float:

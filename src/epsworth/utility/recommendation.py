@@ -135,8 +135,8 @@ class Recommendation(Result):
             raise ValueError("there is nothing to write into a policy: no mechanism is enough")
         if self.choice.tailored:
             raise ValueError(
-                f"a tailored policy is made with its classifier: ew.tailor(model, X, sensitive={list(self.features)}, "
-                f"epsilon={show_up(self.choice.guarantee.epsilon)}), or epsworth tailor, writes it"
+                f"a tailored policy of {', '.join(self.features)} at epsilon {show_up(self.choice.guarantee.epsilon)} "
+                "is made with its classifier: ew.tailor, or epsworth tailor, writes it"
             )
         if self.choice.mechanism == POLICY:
             raise ValueError("these curves are about a policy, which clients can run as it is")

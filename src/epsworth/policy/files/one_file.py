@@ -289,6 +289,8 @@ def kind_of_ends(source: str | Path, destination: str | Path, kind: Format | Non
     }
     for path, ending in found.items():
         if ending is None:
+            if path == str(source):
+                check_readable(path, "table")
             raise ValueError(f"{path} has an unknown ending; give {', '.join(ENDINGS)}, or - for a standard stream")
     if kind is not None and not isinstance(kind, str):
         raise ValueError(f"the format must be csv, jsonl or parquet, got {short(kind)}")
