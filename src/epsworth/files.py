@@ -14,7 +14,8 @@ from pathlib import Path
 
 from epsworth.numerals import short
 
-RESULT_BYTES = 1 << 26  # bytes of a result: its reader takes twenty times as many, and a minute
+RESULT_BYTES = 1 << 28  # of a result: reading curves takes five times as many, and seconds
+PAIR_BYTES, RECORD_BYTES = 44, 64  # of two bounds, and of what else a result says of a record
 
 
 def file_named(path: object, field: str = "path") -> Path:
@@ -79,7 +80,35 @@ def _read_at_most(path: Path, most: int) -> bytes:
             content = stream.read(most + 1)
         if len(content) <= most:  # some files say that they are empty, and others grow
             return content
-    raise ValueError(f"has more than {most >> 20} MB, too much for one result; ask about fewer records at a time")
+    raise ValueError(f"has more than {_too_much(most)}")
+
+
+def _too_much(most: int) -> str:
+    return f"{most >> 20} MB, too much for one result; ask about fewer records at a time"
+
+
+def check_curves_size(shape: tuple[int, int, int], *, accuracy: bool) -> None:
+    """Refuse, before any work, curves that no command would read once they are written.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Mechanisms, epsilons, records.
+    accuracy : bool
+        Whether bounds on the accuracy stand beside those on the stability.
+
+    Examples
+    --------
+    >>> check_curves_size((6, 7, 100_000), accuracy=False)
+    >>> check_curves_size((6, 7, 200_000), accuracy=False)
+    Traceback (most recent call last):
+    ValueError: the bounds of 200,000 records would take more than 256 MB, too much for one result; ask about fewer \
+records at a time
+    """
+    mechanisms, epsilons, records = shape
+    pairs = mechanisms * epsilons * (2 if accuracy else 1)
+    if records * (pairs * PAIR_BYTES + RECORD_BYTES) > RESULT_BYTES:
+        raise ValueError(f"the bounds of {records:,} records would take more than {_too_much(RESULT_BYTES)}")
 
 
 BEGINNINGS = {  # of files that are often taken for text

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from epsworth import inputs
 from epsworth.documents import read_as, read_json, read_toml
-from epsworth.files import RESULT_BYTES, check_readable, check_writable, file_named, reading, write_text
+from epsworth.files import (
+    RESULT_BYTES,
+    check_curves_size,
+    check_readable,
+    check_writable,
+    file_named,
+    reading,
+    write_text,
+)
 from epsworth.numerals import short
 from epsworth.results import Result, Table
 from epsworth.space import Domain, LeakWarning
@@ -263,6 +271,7 @@ class Study:
                 model, frame, sensitive=names, mechanisms=self.mechanisms, epsilons=self.grid,
                 per=self.per, domain=domain, quantise=self.quantise, y=truth,  # type: ignore[arg-type]  # checked above
             )  # fmt: skip
+            check_curves_size(problem.shape, accuracy=truth is not None)
             curves = run.curves(problem)
         recommendation, policy, reason, panels = recommend(curves, **self.request), None, "nothing is recommended", None
         choice = recommendation.choice

@@ -123,6 +123,22 @@ def test_labels_of_every_kind_are_taken(kinds, shape):
         assert found.labels.tolist() == answer(TABLE[:5]).tolist()
 
 
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [
+        ([b"a", b"b"], "bytes"),
+        (np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]"), "datetime64"),
+        (np.array([datetime.date(2020, 1, 1), 1], dtype=object), "date"),
+        (np.array([b"a", "b"], dtype=object), "bytes"),
+    ],
+)
+def test_labels_that_no_result_can_hold_are_refused_before_the_work(kinds, named):
+    with pytest.raises(ClassifierError, match=f"answers labels of type {named}; let it answer texts, numbers or truth"):
+        ew.stability(labelling(kinds), TABLE[:5], **SETTINGS)
+    with pytest.raises(ClassifierError, match=f"answers labels of type {named}; let it answer texts, numbers or truth"):
+        ew.radius(labelling(kinds), TABLE[0], rng=0)
+
+
 def test_declared_labels_are_taken_and_others_refused():
     answer = labelling([0.25, 0.75])
     with pytest.raises(ClassifierError, match="all lie between 0 and 1"):

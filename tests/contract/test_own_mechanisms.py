@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import ClassVar
 
@@ -14,6 +16,7 @@ from epsworth.guarantees import Approximate, Pure
 from epsworth.mechanisms import MECHANISMS, PrivacyIndicator, Quantised, laws
 from epsworth.mechanisms.mechanism import Mechanism
 from epsworth.mechanisms.promise import CHECKED, check_promise
+from epsworth.mechanisms.square_wave import square_wave_half_width
 
 
 class Named(Mechanism):
@@ -251,6 +254,88 @@ def test_a_density_answers_with_bounds_that_hold():
         assert curves.lower[0, e, 0] <= truth <= curves.upper[0, e, 0]
     assert f"mine: {CHECKED}" in curves.notes
     assert any("constant on each of 512 cells" in note for note in curves.notes)
+
+
+def square_wave(y, x, epsilon):
+    half, ratio = square_wave_half_width(epsilon), np.exp(epsilon)
+    return np.where(np.abs(y - x) <= half, ratio, 1.0) / (2 * half * ratio + 1)
+
+
+def piecewise(y, x, epsilon):
+    end = piecewise_end(epsilon)
+    start = (end + 1) / 2 * (2 * x - 1) - (end - 1) / 2
+    high = (np.exp(epsilon) - np.exp(epsilon / 2)) / (2 * np.exp(epsilon / 2) + 2)
+    return np.where((y >= start) & (y <= start + end - 1), high, high / np.exp(epsilon))
+
+
+def step(y, x, epsilon):
+    return np.where((y < 0.5) == (x < 0.5), 2 * np.exp(epsilon), 2) / (1 + np.exp(epsilon))
+
+
+def piecewise_end(epsilon):
+    return (np.exp(epsilon / 2) + 1) / (np.exp(epsilon / 2) - 1)
+
+
+PUBLISHED = {
+    square_wave: lambda e: (-square_wave_half_width(e), 1 + square_wave_half_width(e)),
+    piecewise: lambda e: (-piecewise_end(e), piecewise_end(e)),
+    step: lambda e: (0, 1),
+    laplace: lambda e: (0, 1),
+}
+
+
+@pytest.mark.parametrize("cells", [512, 1 << 14])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 2, 4, 6, 8])
+@pytest.mark.parametrize("density", PUBLISHED)
+@pytest.mark.cases(3)
+def test_what_is_analysed_keeps_epsilon_in_the_integers_of_its_masses(density, epsilon, cells):
+    """Published densities, jumps and all, at inputs that nobody looked at: whole numbers of 2^-52."""
+    own = ew.density_mechanism(density, output=PUBLISHED[density](epsilon), cells=cells)(epsilon)
+    check_promise("mine", own)
+    x = np.concatenate([np.linspace(0, 1, 9), np.random.default_rng(cells).random(20)])
+    check_promise("mine", own, x)
+    law = own.law(x)
+    counts = (law.cells.masses * 2**52).astype(np.int64)
+    assert (counts.sum(axis=1) == 2**52).all()
+    most, least = counts.max(axis=0), counts.min(axis=0)
+    allowed = Decimal(epsilon).exp()
+    assert all(high <= allowed * low for high, low in set(zip(most.tolist(), least.tolist(), strict=True)))
+    off = float(re.search(r"to within (\S+):", own.taken)[1])
+    assert off <= 0.02
+    if density is step:
+        np.testing.assert_allclose(law.mass(0, 0.5)[x < 0.5], 1 / (1 + np.exp(-epsilon)), atol=off, rtol=0)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4, 6])
+@pytest.mark.parametrize("density", [square_wave, piecewise, step])
+@pytest.mark.cases(3)
+def test_a_density_one_per_cent_above_epsilon_is_refused(density, epsilon):
+    loss = epsilon + np.log(1.01)
+    own = ew.density_mechanism(lambda y, x, e: density(y, x, loss), output=PUBLISHED[density](loss))
+    with pytest.raises(ValueError, match=r"tells more than it says: an output is .* times as likely"):
+        check_promise("mine", own(epsilon))
+
+
+@pytest.mark.parametrize("more", [1e-5, 1e-9])
+def test_a_refusal_never_sets_a_number_against_itself(more):
+    @dataclass(frozen=True)
+    class Own(Named):
+        def _law(self, x):
+            return MECHANISMS["krr"](1.0 + more, 2)._law(x)
+
+        @property
+        def points(self):
+            return 2
+
+    with pytest.raises(ValueError, match=r"tells more than it says") as told:
+        check_promise("mine", Own(1.0))
+    found, allowed = re.search(r"is (\S+) times .* and e\^epsilon is (\S+);", str(told.value)).groups()
+    assert float(found) > float(allowed)
+
+
+def test_cells_too_wide_for_a_density_are_named():
+    with pytest.raises(ValueError, match=r"too sharply for 512 cells .* 0\.\d+; take more cells= \(at most 16384"):
+        ask(ew.density_mechanism(square_wave, output=PUBLISHED[square_wave](9)), [9])
 
 
 def test_a_density_that_tells_more_than_epsilon_is_refused():

@@ -126,7 +126,7 @@ def test_results_that_would_never_end_are_refused(tmp_path):
         ):
             pass
     for read in (ew.Curves.load, ew.report.report):
-        with pytest.raises(ValueError, match=r"big\.json: has more than 64 MB"):
+        with pytest.raises(ValueError, match=r"big\.json: has more than 256 MB"):
             read(tmp_path / "big.json")
         with pytest.raises(ValueError, match="device or a pipe"):
             read(tmp_path / "pipe.json")

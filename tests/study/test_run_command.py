@@ -60,6 +60,21 @@ def test_a_study_is_run_and_everything_follows_from_its_result(cli, place):
     assert out.count("there is no such file; check the path") == 2
 
 
+def test_a_result_that_no_command_would_read_is_refused_before_the_work(cli, place, monkeypatch):
+    monkeypatch.setattr("epsworth.files.RESULT_BYTES", 1 << 10)
+    monkeypatch.setattr("epsworth.utility.run.Run.curves", None)  # the work
+    about = ("model.skops", "people.csv", "-s", "age", "--domain", "ranges.toml")
+    for words in (
+        ("utility", *about, "--json", "r.json"),
+        ("recommend", *about, "--json", "r.json"),
+        ("run", "questions/study.toml", "-o", "r.json"),
+    ):
+        code, out, err = cli(*words)
+        assert (code, out) == (2, "")
+        assert "MB, too much for one result; ask about fewer records at a time" in err
+        assert not Path("r.json").exists()
+
+
 def test_the_result_goes_to_standard_output_alone(cli, place):
     code, out, err = cli("run", "questions/study.toml", "-o", "-")
     assert (code, err) == (0, "")

@@ -48,6 +48,13 @@ def answer(name):
     return ANSWERS[name]()
 
 
+def test_curves_that_would_not_be_read_are_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("epsworth.files.RESULT_BYTES", 1 << 8)
+    with pytest.raises(ValueError, match=r"the bounds of 2 records would take more than .*; ask about fewer"):
+        CURVES.save(tmp_path / "a.json")
+    assert not (tmp_path / "a.json").exists()
+
+
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_answer_is_printed_shown_and_written(name, tmp_path):
     found = answer(name)

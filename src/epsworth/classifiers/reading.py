@@ -4,8 +4,8 @@ Only what is an object of a library's own class is read, and what is read is bel
 agree with it.
 
 *Labels.*  Where the model declares its classes, whatever it answers must be one of them, of whatever kind.  Complex
-numbers are no labels.  Of a model that declares none, booleans, strings and other things are labels; numbers are taken
-for scores, and refused, as soon as
+numbers are no labels, and no question is answered by bytes, dates or lists, which results cannot hold.  Of a model that
+declares none, booleans, strings and other things are labels; numbers are taken for scores, and refused, as soon as
 
 - broken ones come as a column, which is how networks return a probability;
 - broken ones were answered, and all numbers answered so far lie between 0 and 1, more than one of them or after the
@@ -235,6 +235,7 @@ MOST_BROKEN = 16  # different broken numbers that may still be the names of clas
 MOST_WHOLE = 100  # different whole numbers that may
 FEW = 16  # classes that answers are compared with one by one
 NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
+LABELS = (*NUMBERS, str, bool, np.bool_)
 ALONE = 3  # rows of a batch that are asked about once more, each by itself
 REPEATS = 3  # of a whole batch, to tell chance from dependence on the other rows
 
@@ -347,6 +348,17 @@ def _scores(name: str, what: str) -> ClassifierError:
     )
 
 
+def check_kind(name: str, labels: Labels) -> None:
+    """Refuse labels that no result could write down: bytes, dates, lists."""
+    if labels.dtype == object:
+        odd = [one for one in set(map(type, labels)) if not issubclass(one, LABELS) or issubclass(one, np.timedelta64)]
+    else:
+        odd = [labels.dtype.type] if labels.dtype.kind in "SMmV" else []
+    if odd:
+        kind = odd[0].__name__.rstrip("_")
+        raise ClassifierError(f"{name} answers labels of type {kind}; let it answer texts, numbers or truths")
+
+
 def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: Labels, what: str, needs: str) -> int:
     """Ask about some rows of a batch alone, refuse other labels than the batch's; return how many were asked about.
 
@@ -362,11 +374,7 @@ def check_batch_invariance(name: str, ask: Callable[[Indices], Labels], labels: 
     if len(labels) < 2:
         return 0  # that was alone
     values = labels.tolist()
-    try:
-        first = list({value: row for row, value in reversed(list(enumerate(values)))}.values())
-    except TypeError:
-        kind = type(values[0]).__name__
-        raise ClassifierError(f"{name} answers labels of type {kind}; let it answer texts, numbers or truths") from None
+    first = list({value: row for row, value in reversed(list(enumerate(values)))}.values())
     rows = list(dict.fromkeys([*sorted(first)[:ALONE], *range(len(values))]))[:ALONE]
     for row in rows:
         if ask(np.array([row]))[0] != labels[row]:

@@ -162,6 +162,7 @@ def compute(
         Tells when what was asked for is known, so that the rest need not be.
     """
     from epsworth.cli.running import bar, running
+    from epsworth.files import check_curves_size
     from epsworth.threads import one_openmp_thread
     from epsworth.utility.curve_parts import stability_in_parts
     from epsworth.utility.problem import Problem
@@ -186,6 +187,9 @@ def compute(
         }
     options = {name: given[name] for name in ("confidence", "tolerance", "method")} | {"rng": given["seed"]}
     folder = given.get("parts")
+    if given["json"] is not None and folder is None:
+        pairs = (1, 1) if policy is not None else (len(parameters["mechanisms"]), len(grid))
+        check_curves_size((*pairs, len(asked.frame)), accuracy=asked.truth is not None)
     if folder is None:
         options |= {"over": given["over"], "checkpoint": given["resume"]}
     with (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from epsworth.arrays import Floats
@@ -98,12 +100,14 @@ def _check_ratio(
         if inputs is not None:
             column = likelihoods[:, at]
             first, second = f"input {inputs[column.argmax()]:g}", f"{inputs[column.argmin()]:g}"
-        finite = least[at] > 0
-        ratio = f"{most[at] / least[at]:.4g} times as likely" if finite else "possible"
+        finite, allowed = bool(least[at] > 0), float(np.exp(epsilon))
+        found = float(most[at] / least[at]) if finite else math.inf
+        digits = next((n for n in range(4, 17) if f"{found:.{n}g}" != f"{allowed:.{n}g}"), 17)
+        ratio = f"{found:.{digits}g} times as likely" if finite else "possible"
         raise ValueError(
             f"mechanisms: {name!r} at epsilon {show_up(mechanism.scalar_epsilon)} tells more than it says: an output "
             f"is {ratio} from {first} {'as' if finite else 'and not'} from {second}, and e^epsilon is "
-            f"{np.exp(epsilon):.4g}; correct its guarantee"
+            f"{allowed:.{digits}g}; correct its guarantee"
         )
 
 

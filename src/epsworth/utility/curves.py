@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from epsworth.arrays import Floats
 from epsworth.bounds import Interval
 from epsworth.documents import in_words, read_as, read_json
-from epsworth.files import RESULT_BYTES, reading
+from epsworth.files import RESULT_BYTES, check_curves_size, reading
 from epsworth.frames import frame_of
 from epsworth.guarantees import Guarantee, ceiling, promise_from_dict, promise_to_dict, weakness
 from epsworth.numerals import short
@@ -377,6 +377,12 @@ class Curves(Result):
                 if not ((lower >= 0) & (lower <= upper) & (upper <= 1)).all():
                     raise ValueError(f"{of}: bounds must lie between 0 and 1, the lower ones below the upper ones")
         return curves
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON, whole or not at all; refuse what is too much for `load`."""
+        m, e, n = self.lower.shape
+        check_curves_size((m, e, n), accuracy=self.accuracy is not None)
+        super().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsworth.classifiers import Classifier, ClassifierError, Labels
-from epsworth.classifiers.reading import nondeterminism
+from epsworth.classifiers.reading import check_kind, nondeterminism
 from epsworth.records import Indices, Records
 from epsworth.values import is_missing, label_array
 
@@ -33,7 +33,7 @@ def answer(
         What to call a row, with ``{}`` for its number.
     """
     try:
-        return classifier.labels(records.take(rows, values))
+        labels = classifier.labels(records.take(rows, values))
     except ClassifierError:
         raise
     except Exception as error:
@@ -44,6 +44,8 @@ def answer(
             f"the classifier failed on {where}: {type(error).__name__}{_told(error, records, row)}; "
             f"repair that row, or the model's preprocessing{_texts(records)}"
         ) from None  # a traceback would show what the model said of the record
+    check_kind(classifier.name, labels)
+    return labels
 
 
 def _texts(records: Records) -> str:
