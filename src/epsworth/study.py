@@ -6,6 +6,7 @@ A result holds the answer with what was read for it.
 from __future__ import annotations
 
 import datetime
+import os
 import secrets
 import time
 import warnings
@@ -134,7 +135,7 @@ class Study:
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", Path(self.folder))
+        object.__setattr__(self, "folder", _folder(self.folder))
         optional = {one.name for one in fields(self) if one.default is None}
         for name, check in inputs.CHECKS.items():
             value = getattr(self, name)
@@ -147,6 +148,9 @@ class Study:
             raise ValueError(str(error)) from None
         if self.of == "accuracy" and self.target is None:
             raise ValueError("of is 'accuracy', which needs true labels; name their column as target")
+        if isinstance(self.domain, Domain):
+            for name in self.sensitive:
+                _ = name.isdigit() or self.domain[name]  # refuses what is not declared; digits may be a column's place
         if self.target in self.sensitive:
             raise ValueError(f"target names {short(self.target)}, a sensitive column; it is the column of true labels")
         if self.service is not None and not self.remote:
@@ -192,7 +196,7 @@ class Study:
         for name in NEEDED:
             if name not in entries:
                 raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)}")
-        return cls(**entries, folder=Path(folder))
+        return cls(**entries, folder=_folder(folder))
 
     @classmethod
     def from_toml(cls, text: str, *, folder: str | Path = ".") -> Self:
@@ -325,6 +329,12 @@ class Study:
 
 
 FIELDS = tuple(one.name for one in fields(Study) if one.name != "folder")
+
+
+def _folder(given: object) -> Path:
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"folder must be a text or a Path, got {short(given)}")
+    return Path(given)
 
 
 def _plain(name: str, value: Any) -> Any:

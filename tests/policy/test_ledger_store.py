@@ -225,6 +225,15 @@ def test_a_run_at_another_price_does_not_go_on(tmp_path):
         begun(ledger, 1, [7], epsilon=1)
 
 
+def test_a_cap_above_what_runs_without_ids_charged_everybody_is_kept_to(tmp_path):
+    ledger = Ledger(tmp_path)
+    begun(ledger, 1, rows=4)
+    with pytest.raises(ValueError, match="charged everybody more than this cap leaves; raise the cap, or take another"):
+        begun(ledger, 2, [7], cap=1)
+    assert begun(ledger, 2, [7], cap="2.5").state == "new"
+    assert begun(Ledger(tmp_path / "another"), 2, [7], cap=1).state == "new"
+
+
 def test_secrets_are_neither_shown_nor_pickled(tmp_path):
     ledger = Ledger(tmp_path)
     run = begun(ledger, 1, [7])

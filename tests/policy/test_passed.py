@@ -234,6 +234,19 @@ def test_names_that_look_like_values_are_not_shown():
     assert "63.7" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (UNNAMED | {"63.7": [1, 2], "\u202eb": [1, 2]}, r"the policy does not name the column '63.7'; leave it out"),
+        ({"63.7": [1, 2]}, "lacks the column 'age', which the policy perturbs; it has '63.7'"),
+    ],
+)
+def test_names_of_a_parquet_file_are_names(columns, says, tmp_path):
+    pl.DataFrame(columns).drop("id", "name", strict=False).write_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=says):
+        perturb_file(PLAIN, tmp_path / "rows.parquet", tmp_path / "out.parquet", ledger=tmp_path / "ledger")
+
+
 def test_arrays_lose_columns():
     policy = Policy(Policy.of("pm", "1", ew.Domain.of({1: (0, 100)})).rules, passing=Pass(("x2",), ("x0",)))
     released = ew.perturb(policy, np.array([["Ada", 31.0, 7], ["Bob", 62.0, 8]], dtype=object))

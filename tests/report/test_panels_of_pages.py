@@ -122,6 +122,18 @@ def test_the_policy_is_that_of_the_recommendation():
     assert "policy" not in Read(ew.report.report(made, at_least=0.9995, max_epsilon=40, panels=held).html).numbers
 
 
+def test_what_a_document_declares_is_on_its_page_without_panels():
+    made = curves(2, 9, 40, names=["pm", "sw"])
+    declared = ew.Domain.of({"age": (0, 100), "bmi": (0, 100), "sex": ["f", "m"]})
+    document = made.to_dict() | {"domain": declared.to_dict()}
+    read = Read(ew.report.report(document, at_least=0.85, max_epsilon=40).html)
+    found = ew.recommend(made, at_least=0.85, max_epsilon=40)
+    assert ew.Policy.from_toml(read.numbers["policy"]) == found.policy(declared)
+    assert "Ranges, declared public age  0 to 100,  bmi  0 to 100 " in read.text
+    other = made.to_dict() | {"domain": ew.Domain.of({"age": (0, 100)}).to_dict()}
+    assert "policy" not in Read(ew.report.report(other, at_least=0.85, max_epsilon=40).html).numbers
+
+
 def test_hostile_panels_stay_text():
     made = curves(2, 5, 30, features=(HOSTILE, "b"), labels=(HOSTILE.replace("\ud800", ""), "<b>"))
     held = panels(made)
@@ -151,7 +163,7 @@ def test_ten_thousand_records_with_panels_fit():
         )
         noisy = np.random.default_rng(0).integers(0, 2, (64, 64))
         held = replace(held, map=replace(held.map, cells=noisy))
-        page = _of_curves(made, {}, Source(b"{}"), unknown_people(made), held)
+        page = _of_curves(made, {}, Source(b"{}"), {"population": unknown_people(made)}, held)
         print(page)
         assert len(page.html.encode()) <= 250_000
 

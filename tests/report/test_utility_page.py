@@ -198,7 +198,7 @@ def test_what_was_saved_has_the_page_of_what_was_computed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{}", "holds no result that has a page: give what --json of a command wrote, such as epsworth utility --json"),
+        ("{}", "holds no result that has a page: a policy has one, and what epsworth run -o or --json of recommend, "),
         ("[1, 2]", "holds no result that has a page"),
         ("no json", "result file .*: holds no JSON"),
         ('{"format": "epsworth-curves-1"}', "damaged or incomplete"),

@@ -148,7 +148,8 @@ def test_files_that_are_missing_are_named(tmp_path, cli):
 
 def test_columns_and_records_that_a_table_lacks_are_named(tmp_path, cli):
     for line, told in (
-        ({"sensitive": '["age", "bim"]'}, "sensitive: the table has no column 'bim'; it has age, bmi, ill"),
+        ({"sensitive": '["age", "7"]'}, "sensitive: the table has no column '7'; it has age, bmi, ill"),
+        ({"sensitive": '["age", "bim"]'}, "the domain does not declare 'bim' (it declares age, bmi)"),
         ({"target": '"sick"'}, "target: the table has no column 'sick'; it has age, bmi, ill"),
         ({"on": "24"}, "there is no record 24; the table holds records 0 to 23"),
     ):
@@ -214,3 +215,12 @@ def test_what_no_file_can_hold_is_refused():
     with pytest.raises(ValueError, match=r"^epsilons masks some of its entries"):
         ew.Study(**(GIVEN | {"epsilons": np.ma.array([1.0, 2.0], mask=[0, 1])}))
     assert ew.Study(**(GIVEN | {"epsilons": np.ma.array([1.0, 2.0])})).grid == [1.0, 2.0]
+
+
+def test_a_folder_and_ranges_are_checked_when_a_study_is_made():
+    for door in (lambda: ew.Study(**GIVEN, folder=5), lambda: ew.Study.from_dict(GIVEN, folder=5)):
+        with pytest.raises(TypeError, match=r"^folder must be a text or a Path, got 5$"):
+            door()
+    with pytest.raises(ValueError, match=r"the domain does not declare 'a' \(it declares b\); give its public range"):
+        ew.Study(**GIVEN, domain={"b": (0, 1)})
+    assert ew.Study(**GIVEN | {"sensitive": ["0"]}, domain={"b": (0, 1)}).sensitive == ("0",)

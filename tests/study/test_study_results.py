@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 from hashlib import sha256
 
@@ -122,6 +123,14 @@ def test_a_result_holds_no_values_of_records(world):
     values = {value for row in rows for value in row.split(",")[:2]}
     assert len(values) == 48
     assert not any(value in text for value in values)
+
+
+def test_a_page_shows_declared_ranges_and_policy_without_panels(world):
+    _, found = world
+    html = ew.report.report(found).html
+    assert found.panels is None
+    assert "Ranges, declared public" in html
+    assert json.loads(re.search(r'id="numbers"[^>]*>(.*?)</script>', html, re.S)[1])["policy"] == found.policy
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import typer
 
 from epsworth.cli import app
 from epsworth.cli.panels import OUTPUT, PRECISION, QUESTION, REMOTE
+from epsworth.report.result import HAVE_PAGES
 
 LONGEST = 55  # letters of a summary: it fits a line of 80 beside its command
 
@@ -88,3 +90,19 @@ def test_quiet_prints_the_verdict_alone(cli):
 def test_quiet_and_verbose_exclude_each_other(cli, words):
     code, _, err = cli(*words, "-q", "-v")
     assert (code, "give one of them" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_breaks_no_sentence_and_names_arguments_alike(name):
+    command = COMMANDS[name]
+    if hasattr(command, "commands"):
+        return
+    assert not [part for part in command.help.split("\n\n") if "\n" in part and not part.startswith("\b")]
+    named = [one.metavar for one in command.params if one.param_type_name == "argument"]
+    assert all(metavar[:1].isupper() for metavar in named), named
+
+
+def test_results_that_have_pages_are_those_of_commands_with_that_option():
+    for name, command in COMMANDS.items():
+        if any(one.name == "report" for one in command.params) and name != "run":
+            assert re.search(rf"\b{name}\b", HAVE_PAGES), name

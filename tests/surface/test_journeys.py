@@ -44,6 +44,32 @@ def suggested(out):
     return shlex.split(found[1])
 
 
+def test_the_next_command_takes_no_file_for_an_option(cli, place, monkeypatch):
+    for name in ("model.skops", "test.csv", "ranges.toml"):
+        Path(name).rename(f"-{name}")
+    asked = ("recommend", "-s", SENSITIVE, "--domain=-ranges.toml", "--missing", "sbp=130", "-e", "4", "-m", "sw")
+    code, out, _ = cli(*asked, "--at-least", "0.5", "--", "-model.skops", "-test.csv")
+    assert code == 0
+    code, out, err = cli(*suggested(out))
+    assert code == 0, err
+    code, out, _ = cli(*asked, "--at-least", "0.99", "--json=-r.json", "--", "-model.skops", "-test.csv")
+    assert suggested(out)[:3] == ["tailor", "./-model.skops", "./-test.csv"]
+    for words in (("utility",), ("recommend", "--at-least=0.5")):
+        code, out, _ = cli(*words, *asked[1:], "--json=-c.json", "--sep", ",", "--", "-model.skops", "-test.csv")
+        assert suggested(out)[:2] == ["recommend", "./-c.json"]
+        code, out, err = cli(*suggested(out))
+        assert code == 0, err
+
+
+def test_nothing_recommended_leaves_no_earlier_policy_unsaid(cli, place):
+    asked = ("recommend", "model.skops", "test.csv", "-s", SENSITIVE, "--domain", "ranges.toml", "--missing", "sbp=130")
+    asked += ("-e", "4", "-m", "sw", "--at-least", "0.99", "--policy", "policy.toml")
+    assert "No policy was written: nothing is recommended.\n" in cli(*asked)[1]
+    Path("policy.toml").write_text("version = 1\n")
+    told = "No policy was written: nothing is recommended. policy.toml is of an earlier run.\n"
+    assert told in cli(*asked)[1]
+
+
 def test_three_commands_lead_from_a_model_to_released_rows(cli, place, monkeypatch):
     asked = ("recommend", "model.skops", "test.csv", "-s", SENSITIVE, "--domain", "ranges.toml", "--at-least", "0.5")
     code, out, err = cli(*asked)

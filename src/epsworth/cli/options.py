@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 from epsworth.cli import messages, parsing, services
 from epsworth.cli.panels import panel_of
@@ -252,7 +252,9 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
     arguments: dict[str, str] = {}  # options for them
     for parameter in own:
         info = getattr(parameter.annotation, "__metadata__", (None,))[-1]
-        word = str(getattr(info, "metavar", None) or parameter.name).strip("[]").partition(".")[0].lower()
+        if isinstance(info, ArgumentInfo):
+            info.metavar = info.metavar or parameter.name.upper()
+        word = str(getattr(info, "metavar", None) or parameter.name).partition(".")[0].lower()
         if isinstance(info, OptionInfo):
             info.rich_help_panel = info.rich_help_panel or panel_of(parameter.name)
             names = (info.default, *(info.param_decls or ()))  # the first one counts as the default
@@ -277,6 +279,8 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
             raise
         _tell_page(given)
 
+    told = inspect.cleandoc(command.__doc__ or "").split("\n\n")  # help breaks no line where the source does
+    run.__doc__ = "\n\n".join(part if part.startswith("\b") else " ".join(part.split()) for part in told)
     run.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
     return run
 

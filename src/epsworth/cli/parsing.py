@@ -109,7 +109,7 @@ def _sentence(error: Any, command: Any, ctx: Any, given: dict[str, Any], rest: l
 def _word(parameter: Any) -> str:
     """Return an option as it is written in full, or an argument as the usage shows it."""
     if parameter.param_type_name == "argument":
-        return str(parameter.metavar or parameter.name).strip("[]").upper()
+        return str(parameter.metavar).upper()
     return str(max(parameter.opts, key=len))
 
 

@@ -34,13 +34,13 @@ def profile(
         typer.Argument(
             help="A classifier that can be trained anew (.skops; see --trust): estimate how exposed rows are in it. "
             "Left out: bound it for a private linear model.",
-            metavar="[MODEL]",
+            metavar="MODEL",
         ),
     ] = None,
     table: Annotated[
         Path | None,
         typer.Argument(
-            help="Training rows: .csv, .csv.gz, .jsonl or .parquet. Left out: answer without data.", metavar="[TABLE]"
+            help="Training rows: .csv, .csv.gz, .jsonl or .parquet. Left out: answer without data.", metavar="TABLE"
         ),
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column of labels: two different values.")] = None,

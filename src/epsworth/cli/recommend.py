@@ -231,7 +231,7 @@ def _tell(answer: Answer, given: Mapping[str, Any]) -> None:
     if answer.policy is not None:
         show.print_policy(policy, answer.policy)
     elif policy is not None:
-        out.print(f"No policy was written to {policy}.", markup=False, soft_wrap=True)
+        show.print_no_policy(policy)
     if answer.made is not None:
         out.print(str(answer.made), markup=False, soft_wrap=True)
     if answer.again is not None:
@@ -258,7 +258,7 @@ def _suggest(answer: Answer, given: Mapping[str, Any]) -> None:
         words = ("-s", ",".join(answer.curves.features), "-e", show_up(found.choice.guarantee.epsilon))
         show.suggest("tailor", "MODEL", "TABLE", *words, "--policy", "policy.toml", why=why)
     elif found.feasible and given["json"] is not None and not found.choice.tailored:
-        show.suggest("recommend", given["json"], "--at-least", found.at_least, "--policy", "policy.toml", why=why)
+        show.suggest("recommend", Path(given["json"]), "--at-least", found.at_least, "--policy", "policy.toml", why=why)
     elif found.feasible and given["domain_from_data"]:
         asked = (given["table"], "-s", ",".join(answer.curves.features))
         show.suggest("init", *asked, why="declare public ranges, which a policy needs: --domain ranges.toml")

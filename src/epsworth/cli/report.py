@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def report(
     result: Annotated[
         Path,
-        typer.Argument(help="What run, or --json of a command, wrote, or a policy (.toml).", metavar="RESULT"),
+        typer.Argument(
+            help="What run -o, or --json of a command that has --report, wrote, or a policy (.toml).", metavar="RESULT"
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, one .html file.")],
     at_least: Annotated[

@@ -172,9 +172,8 @@ def _tell(
     if policy is not None and found.policy is not None:
         show.print_policy(policy, Policy.from_toml(found.policy))
     elif policy is not None:
-        earlier = f" {policy} is of an earlier run." if policy.exists() else ""
-        out.print(f"No policy was written: {found.no_policy}.{earlier}", markup=False, soft_wrap=True)
+        show.print_no_policy(policy, found.no_policy)
     if output is None:
         show.suggest("run", study, "-o", "result.json", why="keep the answer, for pages and later comparison")
     else:
-        show.suggest("report", output, "-o", "page.html", why="a page of it, without model and table")
+        show.suggest("report", Path(output), "-o", "page.html", why="a page of it, without model and table")

@@ -6,13 +6,13 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epsworth.cli.services import file_or_address
 from epsworth.rounding import round_down, show_up
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console
     from rich.table import Table
 
@@ -185,12 +185,18 @@ def print_policy(path: Path, policy: Policy) -> None:
     console(SCREEN).print(f"Policy for clients: {path}; {policy.passing}{told}.", markup=False)
 
 
-READERS = ("recommend", "utility", "tailor", "split", "init", "perturb")  # of the table at hand
+def print_no_policy(path: Path, why: str | None = None) -> None:
+    """Say why no policy was written, and whose the file is that lies in its place."""
+    earlier = f" {path} is of an earlier run." if path.exists() else ""
+    console().print(f"No policy was written: {why or 'nothing is recommended'}.{earlier}", markup=False, soft_wrap=True)
+
+
+READERS = ("utility", "tailor", "split", "init", "perturb")  # of the table at hand
 
 
 def suggest(*words: object, why: str) -> None:
-    """Print which command to run next; words that are None are left out, and - is a table that is gone."""
-    given = ["TABLE" if str(word) == "-" else str(word) for word in words if word is not None]
+    """Print which command to run next; words that are None are left out, files are paths."""
+    given = [_word(word) for word in words if word is not None]
     running = again()
     at = next((i for i, word in enumerate(running) if word.startswith("--sep")), len(running))
     if given[0] in READERS and not any(word.startswith("--sep") for word in given):
@@ -198,6 +204,14 @@ def suggest(*words: object, why: str) -> None:
     out = console()
     out.print()
     out.print(f"Next: epsworth {shlex.join(given)}   ({why})", markup=False, soft_wrap=True)
+
+
+def _word(given: object) -> str:
+    """Return a word of a command; - is a table that is gone, and no file is taken for an option."""
+    text = str(given)
+    if text == "-":
+        return "TABLE"
+    return f"./{text}" if isinstance(given, Path) and text.startswith("-") else text
 
 
 def suggest_perturb(path: Path, policy: Policy, columns: Sequence[str] = ()) -> None:
@@ -215,14 +229,16 @@ def suggest_perturb(path: Path, policy: Policy, columns: Sequence[str] = ()) -> 
 def suggest_page(json: str | None, report: Path | None) -> None:
     """Print how what was printed becomes a page, where it is none yet."""
     if report is None and json is not None:
-        suggest("report", json, "-o", "page.html", why="the same as a page")
+        suggest("report", Path(json), "-o", "page.html", why="the same as a page")
     elif report is None:
         suggest(*again(), "--report", "page.html", why="the same as a page")
 
 
 def again() -> list[str]:
-    """Return the words of the command that is running."""
-    return sys.argv[1:]
+    """Return the words of the command that is running, to which more can be added."""
+    running = sys.argv[1:]
+    at = running.index("--") if "--" in running else len(running)
+    return [*running[:at], *(_word(file_or_address(word)) for word in running[at + 1 :])]
 
 
 def domain_words(domain: object, missing: Sequence[str] | None = None) -> tuple[object, ...]:

@@ -93,9 +93,9 @@ def utility(
 
         show.suggest_perturb(policy, Policy.load(policy), loaded.columns)
     else:
-        saved = json if parts is None else parts
-        ranges = show.domain_words(domain, context.params["missing"])
-        asked = show.again()[1:] if saved is None else [saved, *(() if saved == json else ranges)]
+        saved = parts if json is None or parts is not None else Path(json)
+        ranges = () if parts is None else show.domain_words(domain, context.params["missing"])
+        asked = show.again()[1:] if saved is None else [saved, *ranges]
         show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
     leave_if(interrupted)
 

@@ -72,7 +72,7 @@ class Pass:
         """Return the columns that nobody declared, in their order."""
         return [name for name in names if name not in {*perturbed, *self.columns, *self.drop}]
 
-    def kept(self, names: Sequence[str], perturbed: Collection[str]) -> list[str]:
+    def kept(self, names: Sequence[str], perturbed: Collection[str], *, named: bool = False) -> list[str]:
         """Return the columns that stay, in their order; those that nobody declared are refused.
 
         Parameters
@@ -80,12 +80,16 @@ class Pass:
         names : sequence of str
             A table's columns; what is named here need not be among them.
         perturbed : collection of str
+        named : bool
+            Whether they are names whatever they look like, as in Parquet; else, for want of a header, they may be a
+            record.
         """
         unknown = self.unknown(names, perturbed)
-        if unknown and len(unknown) == len(names):  # for want of a header they may be a record
+        if unknown and len(unknown) == len(names) and not named:
             raise ValueError(f"the policy does not name any of the table's columns; {NO_COLUMN}")
-        if unknown and not looks_like_header(names):
-            raise ValueError(f"the policy does not name the column {shown_name(unknown[0], names)}; leave it out")
+        if unknown and not looks_like_header(unknown if named else names):
+            shown = repr(unknown[0]) if named else shown_name(unknown[0], names)
+            raise ValueError(f"the policy does not name the column {shown}; leave it out")
         if unknown:
             listed = json.dumps(unknown, ensure_ascii=False)
             raise ValueError(

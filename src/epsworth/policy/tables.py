@@ -287,17 +287,18 @@ class Perturbation:
         plain[np.ma.getmaskarray(table)] = None
         return plain
 
-    def check_names(self, names: list[str]) -> list[str]:
+    def check_names(self, names: list[str], *, named: bool = False) -> list[str]:
         """Return the columns that stay; refuse a table that lacks a feature, or has a column nobody declared.
 
-        Leaving a feature out silently would release something else.
+        Leaving a feature out silently would release something else.  ``named``: see `Pass.kept`.
         """
         for name in {**self.columns, **self.seen}:
             if name not in names:
                 given = shown_names(names) if self.policy.knows(names) else NO_COLUMN
+                given = f"it has {', '.join(map(repr, names))}" if named else given
                 does = "perturbs" if name in self.columns else "looks at"
                 raise ValueError(f"the table lacks the column {name!r}, which the policy {does}; {given}")
-        return self.kept(names)
+        return self.policy.passing.kept(names, self.columns, named=named)
 
     def kept(self, names: list[str]) -> list[str]:
         """Return the columns that stay, in their order; those that the policy does not know are refused."""

@@ -40,7 +40,10 @@ DOCUMENTS: tuple[tuple[set[str], Callable[[Document, Source], Page]], ...] = (  
     ({"tailored"}, tailored_page),
 )
 MOST_ENTRIES = 5  # of a file, that a refusal names
-NO_RESULT = "give what --json of a command wrote, such as epsworth utility --json, or epsworth run -o, or a policy"
+HAVE_PAGES = (
+    "a policy has one, and what epsworth run -o or --json of recommend, utility, tailor, noise, privatize, "
+    "profile TABLE, learn plan, learn fit or learn close wrote"
+)
 KINDS = "Curves, a StudyResult, a Policy, what tailor returns, a mapping that --json wrote, or a file of these"
 
 
@@ -129,7 +132,7 @@ def report(
     source = replace(source, content=_json(document))
     if isinstance(result, StudyResult):
         return _of_study(result, requested, source, document)
-    return _of_curves(result, requested, source, document.get("population"), panels)
+    return _of_curves(result, requested, source, document, panels)
 
 
 def answer_page(
@@ -138,7 +141,7 @@ def answer_page(
 ) -> Page:  # fmt: skip
     """Return the page of what a command writes of curves that it still has: ``document`` holds them, too."""
     source = Source(_json(document), command, origins)
-    return _of_curves(curves, dict(requested), source, document.get("curves", document).get("population"), panels)
+    return _of_curves(curves, dict(requested), source, document, panels)
 
 
 def panels_document(panels: Panels | None, domain: Domain | None = None) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def _of_document(document: Document, requested: dict[str, Any], source: Source) 
         if defaults.get("at_most_sure") is not None:
             defaults["max_epsilon"] = None  # follows from it
         panels = None if panels is None else Panels.from_dict(panels)
-        return _of_curves(curves, _merge(defaults, requested), source, entries.get("population"), panels)
+        return _of_curves(curves, _merge(defaults, requested), source, document, panels)
 
 
 def _of_command(document: Document, requested: dict[str, Any], source: Source) -> Page:
@@ -189,26 +192,35 @@ def _of_command(document: Document, requested: dict[str, Any], source: Source) -
             _check_no_request(requested)
             return page(document, source)
     given = f"; its entries are {', '.join(map(short, list(document)[:MOST_ENTRIES]))}" if document else ""
-    raise ValueError(f"holds no result that has a page: {NO_RESULT}{given}")
+    raise ValueError(f"holds no result that has a page: {HAVE_PAGES}{given}")
 
 
 def _of_study(result: StudyResult, requested: dict[str, Any], source: Source, document: Document) -> Page:
     source, requested = replace(source, origins=result.origins()), _merge(result.study.request, requested)
-    return _of_curves(result.curves, requested, source, document["curves"].get("population"), result.panels)
+    return _of_curves(result.curves, requested, source, document, result.panels)
 
 
 def _of_curves(
-    curves: Curves, requested: dict[str, Any], source: Source, population: Any, panels: Panels | None
+    curves: Curves, requested: dict[str, Any], source: Source, document: Document, panels: Panels | None
 ) -> Page:
+    """Return the page of curves that a document holds."""
     defaults = {"at_least": 0.9, "on": "average" if len(curves.labels) > 1 else "worst", "of": "stability"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeakWarning)  # the page says so where one record is looked at
         recommendation = recommend(curves, **_merge(defaults, requested))
     people = None  # where the file holds none they are computed
-    if population is not None:
+    if (population := document.get("curves", document).get("population")) is not None:
         people = {of: read_as(Population, population[of]) for of in quantities_of(curves)}
     view = CurvesView.of(curves, recommendation, people, requested=requested.get("at_least") is not None)
-    return curves_page(view, source, panels)
+    return curves_page(view, source, panels or _ranges_alone(curves, document.get("domain")))
+
+
+def _ranges_alone(curves: Curves, declared: Any) -> Panels | None:
+    """Return, where a document holds no panels, what it declares of the perturbed features."""
+    domain = None if declared is None else Domain.from_dict(declared)
+    if domain is None or any(name not in domain for name in curves.features):
+        return None
+    return Panels(0, len(curves.labels), domain=Domain(tuple(domain[name] for name in curves.features)))
 
 
 def _merge(defaults: dict[str, Any], requested: dict[str, Any]) -> dict[str, Any]:

@@ -94,10 +94,11 @@ class Split(Result):
 
     def __str__(self) -> str:
         """Return the split as a sentence, rounded to the safe side."""
+        where = "on average" if self.on == "average" else "in the worst case"
         shares = ", ".join(f"{name} {show_up(e)}" for name, e in zip(self.features, self.epsilons, strict=True))
         return (
             f"{self.mechanism} with total epsilon {show_up(self.total)} per record split as {shares}: "
-            f"{self.on} stability at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g}), "
+            f"labels kept {where} at least {round_down(self.lower):g} (even split: {round_down(self.even_lower):g}), "
             f"{how_sure(self.confidence)}; {self.guarantee}." + "".join(f" Note, {note}." for note in self.notes)
         )
 

@@ -92,7 +92,7 @@ class DryRun(Result):
         whom = "one person, at most"
         if self.person is None:
             whom = "everybody, as no column says whose rows these are (person=)"
-        charge = STATES.get(self.state, f"would charge epsilon {show_up(self.charge)} to {whom}")
+        charge = STATES.get(self.state, f"epsilon {show_up(self.charge)} to {whom}")
         facts = {
             "rows": rows,
             "perturbed": ", ".join(self.columns),

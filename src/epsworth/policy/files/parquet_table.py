@@ -149,9 +149,8 @@ class ParquetTable(FileTable):
             notes = pl.read_parquet_metadata(path) if hasattr(pl, "read_parquet_metadata") else {}
         if "" in schema:
             raise ValueError(f"the table {self.path} does not name a column; give every column a name")
-        self.perturbation.check_names(schema.names())
+        self.perturbation.check_names(schema.names(), named=True)
         check_id_column(self.person, schema.names())
-        self.perturbation.kept(schema.names())
         check_metadata(self.perturbation.columns, notes.get("pandas"))
         with self._withheld():  # an empty table of types that polars can read and not make
             self.perturbation.read(_wrapped(pl.DataFrame(schema=schema)))
