@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -226,13 +227,11 @@ def test_files_say_what_they_are_and_hold_no_record(tmp_path):
 
 
 def test_labels_that_json_cannot_hold_are_refused_at_once(tmp_path):
-    def tuples(records):
-        found = np.empty(len(records), dtype=object)
-        found[:] = [(int(label),) for label in diagonal(records)]
-        return found
+    def fractions(records):
+        return np.array([Fraction(int(label)) for label in diagonal(records)], dtype=object)
 
     with pytest.raises(ValueError, match="a checkpoint holds labels that are texts, numbers or booleans only"):
-        ew.stability(tuples, X, checkpoint=tmp_path / "run", **MIXED)
+        ew.stability(fractions, X, checkpoint=tmp_path / "run", **MIXED)
     assert os.listdir(tmp_path) == []
 
 
