@@ -271,6 +271,8 @@ def apart(command: Callable[..., None]) -> Callable[..., None]:
             raise ValueError("--quiet prints the verdict alone, and --verbose everything; give one of them")
         if given.get("verbose", False):
             _tell_what_is_inferred()
+        if (context := given.get("context")) is not None:
+            context.params |= {name: one for name, one in given.items() if isinstance(one, Path)}  # texts in old typers
         check_files({word: given.get(name) for name, word in files.items()})
         try:
             command(**{name: value for name, value in given.items() if name not in more})
