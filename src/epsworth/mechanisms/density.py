@@ -165,9 +165,10 @@ class DensityMechanism(Mechanism):
     @property
     def taken(self) -> str:
         """What is analysed in place of the density."""
+        off = show_up(max(NOTHING, self._read.off), 2)
         return (
-            f"its density is taken as constant on each of {self.cells} cells, probabilities to within "
-            f"{show_up(max(NOTHING, self._read.off), 2)}: draw from that histogram"
+            f"its density is taken as constant on each of {self.cells} cells, as far as {self._read.inside} points in "
+            f"each show with probabilities to within {off}: draw from that histogram"
         )
 
     @property
@@ -274,9 +275,10 @@ def density_mechanism(
 
     Claim: the law is that of the *histogram* of the density on the cells, and bounds on it hold as on any other's.
     As far as jumps put off the sums that it is made by, it is mixed with its average over the inputs, and so keeps the
-    e^epsilon that the density keeps; notes say by how much probabilities may be off, 3 % at most.  Its promise is
-    checked where it is used, at 257 inputs, and refused where an output is more than e^epsilon times as likely from
-    one input as from another; what passes is told as checked, not proven.
+    e^epsilon that the density keeps; notes say by how much probabilities may be off, 3 % at most, as far as the points
+    show at which it is asked: a spike between them is not seen, and not in the histogram.  Its promise is checked where
+    it is used, at 257 inputs, and refused where an output is more than e^epsilon times as likely from one input as from
+    another; what passes is told as checked, not proven.
 
     Parameters
     ----------
