@@ -377,3 +377,12 @@ def test_outputs_may_lie_beyond_the_inputs():
     np.testing.assert_allclose(law.mass(-1, 0), [0.5, 0.25], atol=1e-3)
     with pytest.raises(ValueError, match="possible from input"):
         ask(own)
+
+
+def test_a_density_with_many_jumps_is_read_more_finely_for_a_small_epsilon():
+    def windows(y, x, epsilon):
+        low = 1 / (0.37 * np.exp(epsilon) + 0.63)
+        return np.where(((y - x) * 16) % 1 < 0.37, low * np.exp(epsilon), low)
+
+    own = ew.density_mechanism(windows, cells=64)(0.01)
+    assert float(re.search(r"to within (\S+):", own.taken)[1]) < 0.01

@@ -648,3 +648,15 @@ def test_an_exact_copy_that_is_not_always_right_says_why(gaps):
     assert made.copied == "exact"
     assert (made.agreement < 1) is gaps
     assert any("records change their label already when the policy reads them" in note for note in made.notes) is gaps
+
+
+@pytest.mark.parametrize("label", [b"a", (1,), np.datetime64("2026-01-01")])
+def test_labels_that_no_policy_could_hold_are_refused(label):
+    def odd(records):
+        found = np.empty(len(records), dtype=object)
+        for row in range(len(records)):
+            found[row] = label
+        return found
+
+    with pytest.raises(ClassifierError, match=r"answers labels of type .*; let it answer texts, numbers or truths"):
+        ew.tailor(odd, np.eye(40)[:, :2], sensitive=[0], epsilon=2, domain={0: (0, 1)}, rng=1, public=True)

@@ -24,7 +24,7 @@ Density = Callable[[Floats, Floats, float], Floats]
 CELLS = 512  # so that every cell of [0, 1] is one of the intervals that `check_promise` compares
 MOST_CELLS = 1 << 14
 INSIDE = 8  # points of a cell, over which its density is averaged, at least
-FINE, MOST_PLACES = 1e-3, 1 << 16  # they are doubled till sums over them are so exact, or are so many in all
+FINE, MOST_PLACES = 1e-3, 1 << 16  # they are doubled till sums are off by so little of 1 - e^-epsilon, or are so many
 OFF = 0.01  # by which a density may miss 1, added up over those points
 COARSE = 0.03  # by which probabilities may be off
 KEPT = 1e-6  # relative error of densities that keep a promise
@@ -186,13 +186,14 @@ class DensityMechanism(Mechanism):
         """
         x, inside = np.linspace(0.0, 1.0, INPUTS), INSIDE
         averages, error = self._averages(x, inside)
-        while error > FINE and 2 * inside * self.cells <= MOST_PLACES:
+        less = -math.expm1(-self.scalar_epsilon)
+        while error > FINE * less and 2 * inside * self.cells <= MOST_PLACES:
             inside *= 2
             averages, error = self._averages(x, inside)
         normal = self._normal(x, averages, error, public=True)
         share, common = 0.0, np.zeros(self.cells)
         if min(_most_over(averages, self.scalar_epsilon), _most_over(normal, self.scalar_epsilon)) <= KEPT:
-            excess, less = 2 * error / (1 - error) + SUMMED, -math.expm1(-self.scalar_epsilon)
+            excess = 2 * error / (1 - error) + SUMMED
             mixed, even = excess / (less + excess), 2 * self.cells / math.tanh(self.scalar_epsilon / 2) / UNITS
             share, common = mixed + even, mixed * normal.mean(axis=0) + even / (self.ends[1] - self.ends[0])
         found = Reading(inside, error, share, common)
@@ -274,11 +275,12 @@ def density_mechanism(
     """Make a mechanism of one's own from a density, for `stability` and all that compares mechanisms.
 
     Claim: the law is that of the *histogram* of the density on the cells, and bounds on it hold as on any other's.
-    As far as jumps put off the sums that it is made by, it is mixed with its average over the inputs, and so keeps the
-    e^epsilon that the density keeps; notes say by how much probabilities may be off, 3 % at most, as far as the points
-    show at which it is asked: a spike between them is not seen, and not in the histogram.  Its promise is checked where
-    it is used, at 257 inputs, and refused where an output is more than e^epsilon times as likely from one input as from
-    another; what passes is told as checked, not proven.
+    As far as jumps put off the sums that it is made by, at 257 inputs, it is mixed with its average over them, and so
+    keeps the e^epsilon that the density keeps, where sums at other inputs are off by no more; notes say by how much
+    probabilities may be off, 3 % at most, as far as the points show at which it is asked: a spike between them is not
+    seen, and not in the histogram.  Its promise is checked where it is used, at those inputs, and refused where an
+    output is more than e^epsilon times as likely from one input as from another; what passes is told as checked, not
+    proven.
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsworth.arrays import Bools, Floats, Indices
 from epsworth.classifiers import Classifier, ClassifierError
+from epsworth.classifiers.reading import check_kind
 from epsworth.grids import Grid, Input
 from epsworth.keeping import Arrays, Keeping
 from epsworth.numerals import short
@@ -166,10 +167,12 @@ class Replacements:
         if not len(table):
             return np.empty(0, dtype=object)
         try:
-            return classifier.labels(table)
+            labels = classifier.labels(table)
         except (ClassifierError, ValueError, TypeError) as error:
             which = "records with values of the policy's grids in place" if placed else "the public records"
             raise cannot_answer(classifier, which, error) from None
+        check_kind(classifier.name, labels)
+        return labels
 
 
 @dataclass(frozen=True, eq=False)
