@@ -196,7 +196,7 @@ class Study:
         for name in NEEDED:
             if name not in entries:
                 raise ValueError(f"{name} is missing; a study needs {', '.join(NEEDED)}")
-        return cls(**entries, folder=_folder(folder))
+        return cls(**entries | {"folder": folder})
 
     @classmethod
     def from_toml(cls, text: str, *, folder: str | Path = ".") -> Self:

@@ -93,7 +93,7 @@ def utility(
 
         show.suggest_perturb(policy, Policy.load(policy), loaded.columns)
     else:
-        saved = parts if json is None or parts is not None else Path(json)
+        saved = Path(json) if parts is None and json is not None else parts
         ranges = () if parts is None else show.domain_words(domain, context.params["missing"])
         asked = show.again()[1:] if saved is None else [saved, *ranges]
         show.suggest("recommend", *asked, "--at-least", 0.9, why="the least epsilon that keeps 90 % of the labels")
