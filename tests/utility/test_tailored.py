@@ -660,3 +660,14 @@ def test_labels_that_no_policy_could_hold_are_refused(label):
 
     with pytest.raises(ClassifierError, match=r"answers labels of type .*; let it answer texts, numbers or truths"):
         ew.tailor(odd, np.eye(40)[:, :2], sensitive=[0], epsilon=2, domain={0: (0, 1)}, rng=1, public=True)
+
+
+def test_an_average_may_lie_above_the_ceiling_for_every_input():
+    """So a ceiling limits no average: few labels depend on what is sensitive, and those that do not always stay."""
+    X = np.random.default_rng(0).random((300, 2))
+    made = ew.tailor(
+        lambda rows: rows[:, 1] + 0.1 * rows[:, 0] > 0.5, X, sensitive=[0], epsilon=1, domain={0: (0, 1)}, rng=0,
+        public=True,
+    )  # fmt: skip
+    assert made.ceiling == pytest.approx(np.e / (1 + np.e))
+    assert made.kept > 0.9 > made.ceiling
